@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from precedes import audit
@@ -42,90 +42,6 @@ def test_correct_is_held(seed):
     assert report.witnesses == ()
 
 
-@given(SEEDS, st.randoms(use_true_random=False))
-def test_swapped_where_it_matters(seed, rng):
-    execution = correct(seed)
-    past = executions.pasts(execution)
-    swaps = [
-        (node, i, j)
-        for node, log in enumerate(execution.logs)
-        for j, (kind, m) in enumerate(log)
-        for i, (earlier_kind, y) in enumerate(log[:j])
-        if kind == earlier_kind == DELIVER
-        and y in past[m]
-        # Past a broadcast of its own, the swap would change what others have to deliver.
-        and all(between == DELIVER for between, _ in log[i:j])
-    ]
-    assume(swaps)
-    node, i, j = rng.choice(swaps)
-    log = execution.logs[node]
-    log[i], log[j] = log[j], log[i]
-    report = convicted(execution, "violation")
-    assert {witness.node for witness in report.witnesses} == {node}
-
-
-@given(SEEDS, st.randoms(use_true_random=False))
-def test_swapped_where_it_does_not_matter(seed, rng):
-    execution = correct(seed)
-    past = executions.pasts(execution)
-    swaps = [
-        (node, i)
-        for node, log in enumerate(execution.logs)
-        for i in range(len(log) - 1)
-        if log[i][0] == log[i + 1][0] == DELIVER and log[i][1] not in past[log[i + 1][1]]
-    ]
-    assume(swaps)
-    node, i = rng.choice(swaps)
-    log = execution.logs[node]
-    log[i], log[i + 1] = log[i + 1], log[i]
-    assert audit.audit(execution.history()).verdict == "held"
-
-
-def some_delivery(execution, rng):
-    return rng.choice(
-        [
-            (node, i)
-            for node, log in enumerate(execution.logs)
-            for i, (kind, _) in enumerate(log)
-            if kind == DELIVER
-        ]
-    )
-
-
-@given(SEEDS, st.randoms(use_true_random=False))
-def test_dropped(seed, rng):
-    execution = correct(seed)
-    node, i = some_delivery(execution, rng)
-    del execution.logs[node][i]
-    report = convicted(execution, "lost")
-    assert (report.lost, report.undelivered_at_end) == (1, 0)
-    execution.complete = False
-    report = audit.audit(execution.history())
-    assert (report.lost, report.undelivered_at_end) == (0, 1)
-    assert report.verdict == ("violated" if report.violations else "held")
-
-
-@given(SEEDS, st.randoms(use_true_random=False))
-def test_duplicated(seed, rng):
-    execution = correct(seed)
-    node, i = some_delivery(execution, rng)
-    log = execution.logs[node]
-    log.insert(rng.randrange(i + 1, len(log) + 1), log[i])
-    report = convicted(execution, "duplicate")
-    assert (report.duplicates, report.violations) == (1, 0)
-    assert report.witnesses[0].sentence.endswith("2 times.")
-
-
-@given(SEEDS, st.randoms(use_true_random=False))
-def test_forged(seed, rng):
-    execution = correct(seed)
-    log = rng.choice(execution.logs)
-    log.insert(rng.randrange(len(log) + 1), (DELIVER, (0, 77)))
-    report = convicted(execution, "phantom")
-    assert (report.phantom, report.violations, report.lost) == (1, 0, 0)
-    assert "0:77, which nobody broadcast" in report.witnesses[0].sentence
-
-
 def test_crashed_nodes_lose_nothing():
     a, b = (0, 1), (1, 1)
     logs = [[(BROADCAST, a)], [(BROADCAST, b)], [(DELIVER, a), (DELIVER, b)]]
@@ -154,13 +70,6 @@ def test_own_delivery_before_own_broadcast():
     assert report.witnesses[0].sentence == "node 0 delivered 0:1 before it broadcast it."
 
 
-def test_own_delivery_before_its_cause():
-    a, b = (0, 1), (1, 1)
-    execution = Execution([[(DELIVER, a), (DELIVER, b), (BROADCAST, a)], [(BROADCAST, b)]], False)
-    report = audit.audit(execution.history())
-    assert (report.cycles, report.violations, report.unjudged) == (1, 0, 1)
-
-
 def test_cycle_of_two_nodes():
     a, b = (0, 1), (1, 1)
     cycle = [[(DELIVER, b), (BROADCAST, a)], [(DELIVER, a), (BROADCAST, b)]]
@@ -172,7 +81,7 @@ def test_cycle_of_two_nodes():
 
 
 def test_what_no_cycle_precedes_is_judged():
-    """Beside a cycle a violation is found; what comes after the cycle is not judged."""
+    """A violation next to a cycle is found; messages after the cycle are not judged."""
     a, b, c, d, e = (0, 1), (1, 1), (2, 1), (3, 1), (0, 2)
     logs = [
         [(DELIVER, b), (BROADCAST, a), (BROADCAST, e)],
@@ -225,11 +134,15 @@ def test_sentences():
 
 def test_witnesses_are_capped_and_lowest_first():
     execution = executions.run(5, nodes=6, messages=80, order="wild")
-    expected = executions.judge(execution)["pairs"]
+    expected = executions.judge(execution)
     report = audit.audit(execution.history(), witnesses=3)
-    ordered = sorted(expected, key=lambda pair: (pair[0], executions.position(execution, *pair)))
+
+    def place(pair):
+        is_fifo = pair in expected["fifo_pairs"]
+        return is_fifo, pair[0], executions.position(execution, *pair)
+
     names = [(w.node, tuple(map(int, w.message_name.split(":")))) for w in report.witnesses]
-    assert names == ordered[:3]
+    assert names == sorted(expected["pairs"], key=place)[:3]
     assert audit.audit(execution.history(), witnesses=0).witnesses == ()
 
 
@@ -267,7 +180,7 @@ def test_the_headline_says_how_much_is_wrong(deliveries, violations, messages, h
     report = replace(good, verdict="violated", deliveries=deliveries, **counts)
     assert audit.to_text([report]) == f"{headline}  1 delivery lost\n"
     first = headline.splitlines()[0].removeprefix("violated: ")
-    assert f"1 run, {first}</p>" in report._repr_html_()
+    assert f"{first}</p>" in report._repr_html_()
     both = audit.to_text([replace(report, notes=("odd",), origin="a"), good])
     assert f"\na: violated, {first}, 1 delivery lost\n" in both
 

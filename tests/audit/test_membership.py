@@ -11,7 +11,7 @@ from precedes import audit
 from precedes.errors import UserError
 from precedes.model import EventKind, Events
 from precedes.trace import TraceWriter, read_trace
-from tests.audit.test_agreement import SEEDS, agreed
+from tests.audit.test_agreement import SEEDS, agreed, honest, scrambled
 from tests.support import executions
 from tests.support.executions import BROADCAST, DELIVER, Execution
 
@@ -19,18 +19,7 @@ from tests.support.executions import BROADCAST, DELIVER, Execution
 @st.composite
 def with_members(draw):
     """Executions of every kind, and joins and leaves somewhere in them."""
-    seed, nodes, messages = draw(SEEDS), draw(st.integers(1, 5)), draw(st.integers(0, 14))
-    if draw(st.booleans()):
-        execution = executions.scramble(seed, nodes=nodes, messages=messages, rows=30)
-    else:
-        execution = executions.run(
-            seed,
-            nodes=nodes,
-            messages=messages,
-            order=draw(st.sampled_from(("causal", "fifo", "wild"))),
-            loss=draw(st.sampled_from((0.0, 0.3, 0.6))),
-            own=draw(st.sampled_from(("none", "now", "later"))),
-        )
+    execution = draw(honest() | scrambled())
     return executions.with_members(execution, random.Random(draw(SEEDS)))
 
 
@@ -106,7 +95,7 @@ def test_own_messages_are_due_where_sources_deliver_theirs():
 
 @pytest.mark.parametrize("left", [False, True])
 def test_traces_keep_joins_and_leaves(tmp_path, left):
-    """What is missing at the end is lost, unless the member has left."""
+    """A message missing at the end is lost, unless the member has left."""
     rows = [
         (0, EventKind.JOIN, 0, 0),
         (0, EventKind.BROADCAST, 0, 1),

@@ -1,14 +1,12 @@
-"""What a log is by its content, and by what is said of it."""
+"""Detection of formats, by content and by options."""
 
 import io
-import os
-import threading
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from precedes.trace import Dialect, event_batches, load
+from precedes.trace import Dialect, event_batches
 from precedes.trace.formats import text
 from tests.support import logs
 from tests.support.reading import read_one, refused, rows_of
@@ -42,18 +40,7 @@ def test_known_by_content(content, said):
     ["hello\n", "a,b,c\n1,2,3\n", "a {1}\n", "# a {}\n", "\x00\x01", "[1]", "who,what,message\n"],
 )
 def test_what_is_not_known_is_asked_for(content):
-    refused(content, "say which with `format` .precedes, jsonl, ")
-
-
-def test_a_table_through_a_pipe(tmp_path):
-    """It is read to and fro, so it is copied, once."""
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    thread = threading.Thread(target=path.write_bytes, args=(parquet(),), daemon=True)
-    thread.start()
-    (history,) = load(path)
-    thread.join()
-    assert rows_of(history) == {"a": ["broadcast x"], "b": ["deliver x"]}
+    refused(content, "name it with `format` .precedes, jsonl, ")
 
 
 def test_a_line_has_a_limit(monkeypatch):

@@ -1,14 +1,13 @@
 """Logs that a program writes through `logging`, and what the audit says about them."""
 
 import logging
-import subprocess
-import sys
 import threading
 
 import pytest
 
 from precedes import EventHandler, UserError, load
 from precedes.audit import audit
+from tests.support.processes import python
 
 
 @pytest.fixture
@@ -85,8 +84,6 @@ logging.basicConfig(level=logging.INFO, handlers=[EventHandler(sys.argv[1], node
 logging.info("wrong", extra={"event": "broadcast"})
 logging.info("right", extra={"event": ("broadcast", 7)})
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "log")], capture_output=True, text=True
-    )
+    done = python("-c", code, tmp_path / "log")
     assert (done.returncode, "Logging error" in done.stderr) == (0, True)
     assert (tmp_path / "log").read_text().count("\n") == 1

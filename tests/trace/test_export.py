@@ -25,7 +25,7 @@ def exported(text):
 
 
 def below(rows):
-    """Which rows (node, place) happened before which, by sets: program order and messages."""
+    """Pairs of rows (node, place) in happened-before, by sets: program order and messages."""
     sent = {
         m: (n, at) for n, log in enumerate(rows) for at, (k, m) in enumerate(log) if k[0] == "b"
     }

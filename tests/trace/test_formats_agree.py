@@ -17,22 +17,18 @@ from precedes.pipeline.audit import audit_tables_here
 from precedes.trace import EVENTS, Dialect, event_batches, from_arrow, from_pandas, load
 from precedes.trace.export import DELIMITER, PARSER, runs_of, to_csv, to_jsonl, to_shiviz
 from tests.support import executions, logs, otlp
-from tests.support.executions import BROADCAST, DELIVER
+from tests.support.executions import BROADCAST
 from tests.support.seeds import COUNT, blocks, repeat
 
 SEEDS = st.integers(0, 2**32 - 1)
-TOLD = Dialect(parser=PARSER)
+WITH_KINDS = Dialect(parser=PARSER)
 RENAMED = {"node": "host", "message": "msg_id", "kind": "type", "local_seq": "offset"}
 
 
 def rows_of(execution, rng):
     """Events (node, kind, message or None), nodes interleaved at random, each in its order."""
-    waiting = []
-    for node in range(len(execution.logs)):
-        rows = [json.loads(line) for line in executions.as_lines(execution, node)]
-        rows += [{"node": f"n{node}", "kind": "crash"}] * (node in execution.crashed)
-        rows += [{"node": f"n{node}", "kind": "leave"}] * (node in execution.departed)
-        waiting.append([(row["node"], row["kind"], row.get("message")) for row in rows])
+    rows = executions.named_rows(execution)
+    waiting = [[row for row in rows if row[0] == f"n{node}"] for node in range(len(execution.logs))]
     found = []
     while any(waiting):
         found.append(rng.choice([rows for rows in waiting if rows]).pop(0))
@@ -48,7 +44,7 @@ def as_jsonl(rows):
 
 
 def report_on(content, **said):
-    """What the audit says of a log with one run, wherever it came from."""
+    """The report on a log with one run, in any format."""
     (history,) = load(io.BytesIO(content), dialect=Dialect(**said))
     return replace(audit(history), origin="")
 
@@ -66,7 +62,7 @@ def exported(content):
         with pytest.raises(UserError, match="contradicts itself"):
             b"".join(to_shiviz(runs, title="log"))
     else:
-        yield b"".join(to_shiviz(runs, title="log")), {"parser": TOLD.parser}
+        yield b"".join(to_shiviz(runs, title="log")), {"parser": WITH_KINDS.parser}
 
 
 def as_parquet(content, rng):
@@ -83,8 +79,15 @@ def as_parquet(content, rng):
 
 def scrambled(seed):
     rng = random.Random(seed)
-    execution = executions.scramble(seed, nodes=4, messages=8, rows=20)
-    return executions.with_members(execution, rng)
+    return executions.with_members(drawn(seed), rng)
+
+
+def drawn(seed):
+    """Logs that contradict themselves, which few clocks can say, or runs that lost messages."""
+    if seed % 2:
+        return executions.scramble(seed, nodes=4, messages=8, rows=20)
+    order = random.Random(seed).choice(["causal", "fifo", "wild"])
+    return executions.run(seed, nodes=4, messages=8, order=order, loss=0.1)
 
 
 @settings(max_examples=30)
@@ -117,10 +120,7 @@ def check_tables_and_texts(seed):
         assert report_on(other, **said) == expected
 
 
-SPOKEN = ("local_seq", "node", "kind", "message")
 NUMBERED = ("run_id", "node", "local_seq", "kind", "message")
-COUNTS = ("violations", "violating_messages", "deliveries", "duplicates", "phantom", "cycles")
-COUNTS += ("unjudged", "lost", "undelivered_at_end")
 
 
 def numbered(execution, run_id, rng):
@@ -237,8 +237,8 @@ def check_numbered(seed, folder):
         assert [str(report.run_id) for report in reports] == [*runs]
         for report, execution in zip(reports, executed.values(), strict=True):
             expected = executions.judge(execution)
-            assert {name: getattr(report, name) for name in COUNTS} == {
-                name: expected[name] for name in COUNTS
+            assert {name: getattr(report, name) for name in executions.COUNTS} == {
+                name: expected[name] for name in executions.COUNTS
             }
             wrong = ("violations", "duplicates", "phantom", "cycles")
             doubt = expected["unjudged"] or not expected["deliveries"]
@@ -260,41 +260,13 @@ def test_positions_folders_and_types_make_no_difference(tmp_path_factory, seed):
 def check_spans(seed):
     """They have no joins, leaves and crashes, and what nobody sent is skipped."""
     rng = random.Random(seed)
-    execution = executions.scramble(seed, nodes=4, messages=8, rows=20)
+    execution = drawn(seed)
     execution.crashed = []
     known = execution.broadcasts()
     execution.logs = [[row for row in log if row[1] in known] for log in execution.logs]
     rows = rows_of(execution, rng)
     spans = "\n".join(otlp.as_spans(rows, rng)).encode()
     assert report_on(spans) == report_on(as_jsonl(rows))
-
-
-@settings(max_examples=30)
-@given(SEEDS)
-def test_causal_order_is_held_in_all_and_a_swap_is_found_in_all(seed):
-    rng = random.Random(seed)
-    execution = executions.run(seed, nodes=3, messages=6, order="causal")
-    past = executions.pasts(execution)
-    rows = rows_of(execution, rng)
-    content = as_jsonl(rows)
-    forms = [*exported(content), as_parquet(content, rng)]
-    forms.append(("\n".join(otlp.as_spans(rows, rng)).encode(), {}))
-    assert [report_on(other, **said).verdict for other, said in forms] == ["held"] * 5
-    # A newcomer delivers two messages the wrong way round.
-    pairs = [(y, m) for m in sorted(past) for y in sorted(past[m])]
-    if not pairs:
-        return
-    earlier, later = rng.choice(pairs)
-    execution.logs.append([(DELIVER, later), (DELIVER, earlier)])
-    rows = rows_of(execution, rng)
-    content = as_jsonl(rows)
-    forms = [*exported(content), as_parquet(content, rng)]
-    forms.append(("\n".join(otlp.as_spans(rows, rng)).encode(), {}))
-    found = [report_on(other, **said) for other, said in forms]
-    assert len(found) == 5
-    assert {report.verdict for report in found} == {"violated"}
-    assert len({report.violations for report in found}) == 1
-    assert found[0].violations >= 1
 
 
 def test_a_trace_is_judged_alike_when_it_is_exported(tmp_path):
@@ -314,7 +286,7 @@ def test_a_trace_is_judged_alike_when_it_is_exported(tmp_path):
     for content in (to_jsonl(rows, title="t"), to_csv(rows, title="t")):
         assert report_on(b"".join(content), complete=True) == expected
     clocked = b"".join(to_shiviz(runs_of(rows), title="t"))
-    assert report_on(clocked, parser=TOLD.parser, complete=True) == expected
+    assert report_on(clocked, parser=WITH_KINDS.parser, complete=True) == expected
 
 
 def test_several_runs(tmp_path):

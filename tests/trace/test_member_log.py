@@ -1,5 +1,7 @@
 """The log of a live member: what is written is what is read, and a node's rows are its rows."""
 
+import errno
+import os
 import struct
 
 import pytest
@@ -11,11 +13,13 @@ from precedes.live.member.node import Node, Settings
 from precedes.model import EventKind
 from precedes.trace import members, read_members
 from precedes.trace.member_log import (
+    BROKEN,
     ENDED,
     OPEN,
     LogWriter,
     log_path,
     read_member_log,
+    read_views,
     view_row,
 )
 from tests.support import executions
@@ -65,6 +69,43 @@ def test_changes_of_the_view_are_no_events(tmp_path):
 def test_other_kinds_of_rows_are_damage(tmp_path, kind):
     with pytest.raises(UserError, match="unknown kinds"):
         write(tmp_path, [struct.pack("<qQ", 5, kind << 56), view_row(6, 0, left=False)])
+
+
+EVENT = struct.pack("<qQ", 5, EventKind.DELIVER << 56 | 3 << 32 | 8)
+
+
+def test_a_line_about_a_view_counts_the_events_before_it(tmp_path):
+    log = LogWriter(str(tmp_path), member=0, members=4, about={})
+    assert read_views(log.path) == []
+    assert log.append_view({"kind": "view", "epoch": 1})
+    assert log.append([EVENT, EVENT * 2], at_once=False)
+    assert log.append([view_row(4, 3, left=True)], at_once=False)
+    assert log.append_view({"kind": "leave", "epoch": 2})
+    assert read_member_log(log.path).kind.size == 3, "rows are written first"
+    lines = read_views(log.path)
+    assert [(line["rows"], line["kind"]) for line in lines] == [(0, "view"), (3, "leave")]
+    views = log.path.with_suffix(".views")
+    views.write_bytes(views.read_bytes()[:-1])
+    assert read_views(log.path) == lines[:1], "an unfinished line is left out"
+    views.unlink()
+    assert read_views(log.path) is None
+
+
+def test_a_view_that_cannot_be_written_stops_the_log(tmp_path, monkeypatch):
+    log = LogWriter(str(tmp_path), member=0, members=4, about={})
+    assert log.append([EVENT], at_once=True)
+
+    def no_space(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", no_space)
+        assert not log.append_view({})
+    assert log.failure == os.strerror(errno.ENOSPC)
+    assert log.append([EVENT], at_once=True), "a failure is reported once"
+    log.close(ENDED)
+    found = read_member_log(log.path)
+    assert (found.status, found.kind.size) == (BROKEN, 1)
 
 
 def write_group(directory, execution):

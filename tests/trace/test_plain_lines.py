@@ -3,8 +3,6 @@
 import gzip
 import io
 import json
-import subprocess
-import sys
 from unittest import mock
 
 import pyarrow.parquet as pq
@@ -15,7 +13,7 @@ from hypothesis import strategies as st
 from precedes.errors import UserError
 from precedes.trace import load
 from precedes.trace.formats import jsonl
-from tests.support.places import ROOT
+from tests.support.processes import printed
 
 FIELDS = ("offsets", "kind", "message", "message_source", "message_sequence")
 MEMBERS = ("crashed", "join_node", "join_row", "join_message", "departed")
@@ -130,7 +128,7 @@ def test_both_readers_say_the_same_of_odd_values(value):
     ],
 )
 def test_pyarrow_does_not_join_or_part_lines(text):
-    """It would read some of these otherwise, without a word."""
+    """It would read some of these otherwise, silently."""
     assert reading(text.encode()) == reading_by_lines(text.encode())
 
 
@@ -198,7 +196,7 @@ precedes.load(sys.argv[1])
 assert "pandas" not in sys.modules and "numba" not in sys.modules
 """
     path = tmp_path / "trace.parquet"
-    subprocess.run([sys.executable, "-c", code, str(path)], cwd=ROOT, check=True)
+    printed("-c", code, path)
     found = pq.read_table(path).to_pylist()
     assert [row["packet"] for row in found] == [None, 7, None]
     assert [row["kind"] for row in found] == ["broadcast", "receive", "deliver"]

@@ -1,4 +1,4 @@
-"""Files that are no traces, or no longer, are refused in one line."""
+"""Files that are not traces, or damaged, are refused in one line."""
 
 import json
 
@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from precedes.audit import audit
 from precedes.errors import UserError
 from precedes.trace import load, read_metadata, read_trace
 from tests.support import logs
@@ -18,11 +19,13 @@ def path(tmp_path):
     return path
 
 
-def refused(path, match, read=read_trace):
-    with pytest.raises(UserError, match=match) as raised:
-        read(path)
-    assert str(path) in str(raised.value)
-    assert "\n" not in str(raised.value)
+def refused(path, match, *reads):
+    """By whoever reads it whole, and by the audit, which reads it by row groups."""
+    for read in reads or (read_trace, audit):
+        with pytest.raises(UserError, match=match) as raised:
+            read(path)
+        assert str(path) in str(raised.value)
+        assert "\n" not in str(raised.value)
 
 
 def restore(path, table, **metadata):
@@ -40,10 +43,10 @@ def test_missing(tmp_path, read):
 def test_not_parquet(tmp_path):
     path = tmp_path / "run.parquet"
     path.write_text("hello\n")
-    refused(path, "is not a trace: it is not a Parquet file")
-    refused(path, "known by its content: say which with `format`", load)
+    refused(path, "is not a trace: it is not a Parquet file", read_trace)
+    refused(path, "is not in a format that can be detected: name it with `format`", load)
     path.write_bytes(b"")
-    refused(path, "it is not a Parquet file")
+    refused(path, "it is not a Parquet file", read_trace)
 
 
 @pytest.mark.parametrize("share", [0.001, 0.5, 0.95, 0.999])
@@ -110,7 +113,7 @@ def test_nodes_out_of_range(path):
 
 def test_not_of_precedes(path):
     pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
-    refused(path, "is a Parquet file but not a trace of precedes")
+    refused(path, "is a Parquet file but not a trace of precedes", read_trace)
     table = pq.read_table(path).replace_schema_metadata({b"precedes": b"{}"})
     pq.write_table(table, path)
     refused(path, "has damaged trace metadata")

@@ -24,27 +24,12 @@ def audit_of(rows, **columns):
     return audit(history)
 
 
-@pytest.mark.parametrize("name", ["9" * 5000, "", "-"])
-def test_any_text_is_a_name(name):
-    rows = [(name, 0, "broadcast", name), ("8", 0, "deliver", name)]
-    assert audit_of(rows, run_id=[name] * 2).verdict == "held"
-
-
 def test_rows_of_other_kinds_are_passed_over():
     more = [("eve", 2, "receive", None), ("eve", 3, "tag", "answer"), ("ann", 0, "send", "x")]
     assert audit_of(CHAT + more) == audit_of(CHAT)
 
 
-def test_joins_and_leaves_count():
-    joined = [("eve", -2, "join", None), ("eve", -1, "join", "question"), *CHAT[:4]]
-    assert audit_of(joined).verdict == "held"
-    assert audit_of(joined[:1] + joined[2:]).verdict == "violated"
-    missing = audit_of(CHAT[:3]).undelivered_at_end
-    gone = audit_of([*CHAT[:3], ("ann", 1, "leave", None)])
-    assert (missing, gone.undelivered_at_end) == (1, 0)
-
-
-def told(history):
+def reported(history):
     """All that a history says, but for where it is from."""
     return {
         name: value.tolist() if isinstance(value, np.ndarray) else value
@@ -66,15 +51,15 @@ def test_a_table_is_judged_as_its_lines_are(tmp_path_factory, seed, rng):
     path = tmp_path_factory.mktemp("logs") / "log.jsonl"
     path.write_text("\n".join(lines))
     rows = [json.loads(line) for line in lines]
-    expected = told(load(path, "jsonl")[0])
+    expected = reported(load(path, "jsonl")[0])
     schema = pa.schema([(name, pa.string()) for name in ("node", "kind", "message", "colour")])
     (found,) = precedes.from_arrow(pa.Table.from_pylist(rows, schema))
-    assert told(found) == expected
+    assert reported(found) == expected
     (found,) = precedes.from_pandas(pd.DataFrame(rows, columns=["message", "kind", "node"]))
-    assert told(found) == expected
+    assert reported(found) == expected
     numbered = pa.Table.from_pylist(rows, schema).append_column("local_seq", [range(len(rows))])
     shuffled = numbered.take(rng.sample(range(len(rows)), len(rows)))
-    assert told(precedes.from_arrow(shuffled)[0]) == expected
+    assert reported(precedes.from_arrow(shuffled)[0]) == expected
 
 
 def test_a_trace_as_a_table(tmp_path):
@@ -94,16 +79,6 @@ def test_a_trace_as_a_table(tmp_path):
         assert found[0].join_node.tolist() == expected.join_node.tolist()
 
 
-def test_runs_are_told_apart():
-    parts = [table(CHAT, run_id=[run] * len(CHAT)) for run in (12, 9, 100)]
-    parts[1] = parts[1].slice(0, 3)
-    histories = precedes.from_arrow(pa.concat_tables(parts))
-    assert [history.run_id for history in histories] == [9, 12, 100]
-    assert [history.origin for history in histories] == ["run 9", "run 12", "run 100"]
-    verdicts = [audit(history).verdict for history in histories]
-    assert verdicts == ["held", "violated", "violated"]
-
-
 def test_an_empty_table_is_unknown():
     (history,) = precedes.from_arrow(table([]))
     assert audit(history).verdict == "unknown"
@@ -115,7 +90,7 @@ def test_whatever_offers_a_stream_is_a_table(kind):
     whole = table(CHAT)
     types = [kind if pa.types.is_string(field.type) else field.type for field in whole.schema]
     stream = whole.cast(pa.schema(list(zip(whole.column_names, types, strict=True)))).to_reader(2)
-    assert told(precedes.from_arrow(stream)[0]) == told(precedes.from_arrow(whole)[0])
+    assert reported(precedes.from_arrow(stream)[0]) == reported(precedes.from_arrow(whole)[0])
 
 
 def test_pandas_may_mix_names():
@@ -124,7 +99,7 @@ def test_pandas_may_mix_names():
     assert (history.node_names, history.message_names) == (["7", "8"], ["1"])
     assert audit(history).verdict == "held"
     named = frame(CHAT).astype({"kind": "category", "node": "category"})
-    assert told(precedes.from_pandas(named)[0]) == told(precedes.from_arrow(table(CHAT))[0])
+    assert reported(precedes.from_pandas(named)[0]) == reported(precedes.from_arrow(table(CHAT))[0])
 
 
 @pytest.mark.parametrize(
@@ -153,7 +128,7 @@ def test_mistakes_name_column_and_row(rows, wrong):
         ({"node": [0.5] * 5}, "the column node holds double instead of strings or whole numbers"),
         ({"node": [True] * 5}, "the column node holds bool instead of"),
         ({"kind": [1] * 5}, "the table, row 0: unknown kind '1'"),
-        ({"local_seq": list("abcde")}, "the table, row 0: local_seq is 'a', no whole number"),
+        ({"local_seq": list("abcde")}, "the table, row 0: local_seq is 'a', not a whole number"),
         ({"run_id": [1, 1, None, 1, 1]}, "the table, row 2: run_id is empty"),
         ({"local_seq": [0, 0, 1, 0, 0]}, "two events of node eve share the local_seq 0"),
         (
@@ -173,7 +148,7 @@ def test_mistakes_in_pandas_name_column_and_row():
     rows = [*CHAT, ("eve", 2, "deliver", 1.5)]
     with pytest.raises(UserError, match=r"row 5: message is 1.5, neither a string"):
         precedes.from_pandas(frame(rows))
-    with pytest.raises(UserError, match="the table has no column kind; it has node: say which"):
+    with pytest.raises(UserError, match="the table has no column kind; it has node: map them"):
         precedes.from_pandas(frame(rows)[["node"]])
 
 
@@ -212,5 +187,5 @@ def test_numbers_beyond_64_bits_in_pandas():
     (history,) = precedes.from_pandas(frame(rows))
     assert (audit(history).violations, str(2**70) in history.message_names) == (1, True)
     rows = [(node, place + 2**70, *more) for node, place, *more in CHAT]
-    with pytest.raises(UserError, match=r"row 0: local_seq is .*, no whole number"):
+    with pytest.raises(UserError, match=r"row 0: local_seq is .*, not a whole number"):
         precedes.from_pandas(frame(rows))

@@ -1,4 +1,4 @@
-"""The loops of audits, for a compiler: all of them, by judging a log that needs them all."""
+"""Compiles all loops of audits, by auditing a log that needs every one of them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ B, D = int(EventKind.BROADCAST), int(EventKind.DELIVER)
 
 
 class _AllLoops(Work):
-    """All of the loops, by the first."""
+    """All of the loops, represented by the first."""
 
     __slots__ = ()
 
     def compile(self) -> None:
-        """Judge a log in which two messages precede each other, and one that grows."""
+        """Audit a log in which two messages precede each other, and one that grows."""
         audit(
             numbered_history(
                 nodes=2,
@@ -51,5 +51,5 @@ class _AllLoops(Work):
 
 
 def work(_subject: str) -> Work:
-    """What a compiler makes for audits: see ``compiled.compiler``."""
+    """The recipe of audits for ``compiled.compiler``."""
     return _AllLoops(FIND_PASTS, None, (), ())

@@ -21,6 +21,7 @@ from precedes.audit.table import (
     make_frontier,
     mark_late,
     missing,
+    overtakes,
     satisfy,
     settle,
     touch,
@@ -32,17 +33,18 @@ from precedes.trace.rows import BROADCAST, CHUNK_ROWS, DELIVER, JOIN, Rows
 # Columns of ``tallies``, one row a node.
 DELIVERIES: Final = 0  # at nodes other than the source, phantoms too
 DUPLICATES: Final = 1
-PHANTOM: Final = 2  # joins with what nobody broadcast too
+PHANTOM: Final = 2  # joins with phantoms too
 VIOLATIONS: Final = 3
 HAS: Final = 4  # messages of other sources that never crashed, delivered or joined with
 OWN: Final = 5  # own messages delivered
 OWN_EXCUSED: Final = 6  # own messages joined with and never delivered
 UNJUDGED: Final = 7  # messages delivered with a cycle in their past
-TALLIES: Final = 8
+FIFO: Final = 8  # violations in which an earlier message of the same source comes later
+TALLIES: Final = 9
 
 
 class Facts(NamedTuple):
-    """What the second phase has to know beside the table."""
+    """Inputs of the second phase other than the table."""
 
     counts: NDArray[np.int32]  # source: its messages, judged or not
     own: NDArray[np.uint8]  # message: its source has a delivery of it
@@ -55,17 +57,19 @@ class Judged(NamedTuple):
     span: NDArray[np.int64]
     tallies: NDArray[np.int64]  # node, column
     violating: NDArray[np.uint64]  # bits by message: some delivery of it is a violation
-    # The first violations by (node, position), as many as were asked for.
+    # The requested number of first violations by (node, position); those of FIFO order come
+    # last, up to the same number.
     node: NDArray[np.int32]
     position: NDArray[np.int64]
     source: NDArray[np.int32]
     seq: NDArray[np.int32]
-    # What nobody broadcast and some node delivered or joined with, each pair once, rising.
+    is_fifo: NDArray[np.uint8]
+    # Phantoms that some node delivered or joined with, each pair once, ascending.
     phantom_source: NDArray[np.int32]
     phantom_seq: NDArray[np.int32]
 
 
-class _Found(NamedTuple):
+class _Draft(NamedTuple):
     """Findings while rows are read."""
 
     registers: NDArray[np.int64]
@@ -82,10 +86,11 @@ class _Found(NamedTuple):
 _NODE: Final = 0
 _POSITION: Final = 1
 _OWN_COVERED: Final = 2
-_VIOLATIONS: Final = 3  # written down
-_PHANTOMS: Final = 4
-_FIRST: Final = 5
-_REGISTERS: Final = 6
+_VIOLATIONS: Final = 3  # number of violations stored; the next has those of FIFO order
+_FIFO: Final = 4
+_PHANTOMS: Final = 5
+_FIRST: Final = 6
+_REGISTERS: Final = 7
 
 
 def judge(
@@ -101,49 +106,51 @@ def judge(
 ) -> Judged:
     """The part of nodes ``first`` up to ``last``, with its first ``violations_max`` violations."""
     frontier = make_frontier(table)
-    found = _Found(
+    draft = _Draft(
         registers=np.zeros(_REGISTERS, np.int64),
         tallies=np.zeros((last - first, TALLIES), np.int64),
         violating=np.zeros(words_for(table.place.size), np.uint64),
-        node=np.zeros(violations_max, np.int32),
-        position=np.zeros(violations_max, np.int64),
-        source=np.zeros(violations_max, np.int32),
-        seq=np.zeros(violations_max, np.int32),
+        node=np.zeros(2 * violations_max, np.int32),
+        position=np.zeros(2 * violations_max, np.int64),
+        source=np.zeros(2 * violations_max, np.int32),
+        seq=np.zeros(2 * violations_max, np.int32),
         phantom_source=np.empty(0, np.int32),
         phantom_seq=np.empty(0, np.int32),
     )
-    found.registers[_NODE] = -1
-    found.registers[_FIRST] = first
+    draft.registers[_NODE] = -1
+    draft.registers[_FIRST] = first
     phantoms = np.empty(0, np.int64)
     for chunk in rows.chunks(first, last, chunk_rows=chunk_rows):
-        if found.phantom_seq.size < chunk.kind.size:
+        if draft.phantom_seq.size < chunk.kind.size:
             room = np.empty((2, chunk.kind.size), np.int32)
-            found = found._replace(phantom_source=room[0], phantom_seq=room[1])
-        paced(JUDGE, rows=chunk.kind.size)(*chunk, table, facts, frontier, found)
-        count = int(found.registers[_PHANTOMS])
+            draft = draft._replace(phantom_source=room[0], phantom_seq=room[1])
+        paced(JUDGE, rows=chunk.kind.size)(*chunk, table, facts, frontier, draft)
+        count = int(draft.registers[_PHANTOMS])
         if count:
-            found.registers[_PHANTOMS] = 0
-            met = _keys(found.phantom_source[:count], found.phantom_seq[:count])
+            draft.registers[_PHANTOMS] = 0
+            met = _keys(draft.phantom_source[:count], draft.phantom_seq[:count])
             phantoms = np.union1d(phantoms, met)
         if on_rows is not None:
             on_rows(chunk.kind.size)
-    paced(FINISH)(table, facts, frontier, found)
-    count = int(found.registers[_VIOLATIONS])
+    paced(FINISH)(table, facts, frontier, draft)
+    crossing, fifo = draft.registers[_VIOLATIONS : _FIFO + 1].tolist()
+    stored = np.r_[:crossing, violations_max : violations_max + fifo]
     return Judged(
         span=np.array([first, last], np.int64),
-        tallies=found.tallies,
-        violating=found.violating,
-        node=found.node[:count].copy(),
-        position=found.position[:count].copy(),
-        source=found.source[:count].copy(),
-        seq=found.seq[:count].copy(),
+        tallies=draft.tallies,
+        violating=draft.violating,
+        node=draft.node[stored],
+        position=draft.position[stored],
+        source=draft.source[stored],
+        seq=draft.seq[stored],
+        is_fifo=np.repeat(np.array([0, 1], np.uint8), (crossing, fifo)),
         phantom_source=(phantoms >> 32).astype(np.int32),
         phantom_seq=((phantoms & 0xFFFFFFFF) - 2**31).astype(np.int32),
     )
 
 
 def _keys(source: NDArray[np.int32], seq: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Pairs as numbers that sort like them."""
+    """Pairs as integers with the same order."""
     return (source.astype(np.int64) << 32) + (seq.astype(np.int64) + 2**31)
 
 
@@ -156,30 +163,30 @@ def judge_rows(
     table: Table,
     facts: Facts,
     frontier: Frontier,
-    found: _Found,
+    draft: _Draft,
 ) -> None:
     """Judge the rows of a chunk."""
-    registers = found.registers
+    registers = draft.registers
     nodes = frontier.satisfied.size
     for i in range(bounds.size - 1):
         node = first + i
         if bounds[i] == bounds[i + 1]:
             continue
         if node != registers[_NODE]:
-            finish(table, facts, frontier, found)
+            finish(table, facts, frontier, draft)
             registers[_NODE] = node
-        tallies = found.tallies[node - registers[_FIRST]]
+        tallies = draft.tallies[node - registers[_FIRST]]
         position = registers[_POSITION]
         deliveries = 0
         has = 0
         for row in range(bounds[i], bounds[i + 1]):
-            what = kind[row]
+            event_kind = kind[row]
             s = source[row]
             q = seq[row]
-            if what == DELIVER:
+            if event_kind == DELIVER:
                 position += 1
                 if s < 0 or s >= nodes:
-                    deliveries += _phantom(s, q, tallies, found)
+                    deliveries += _phantom(s, q, tallies, draft)
                     continue
                 deliveries += s != node
                 # The usual case first: the next of its source, not here, with all its past.
@@ -197,29 +204,29 @@ def judge_rows(
                             settle(table, frontier, s)
                         continue
                 if q < 1 or q > facts.counts[s]:
-                    deliveries += _phantom(s, q, tallies, found) - (s != node)
+                    deliveries += _phantom(s, q, tallies, draft) - (s != node)
                     continue
-                has += _deliver(node, position - 1, s, q, table, facts, frontier, found)
-            elif what == BROADCAST:
+                has += _deliver(node, position - 1, s, q, table, facts, frontier, draft)
+            elif event_kind == BROADCAST:
                 position += 1
                 message = table.base[s] + q - 1
                 if facts.own[message] == 0 and q <= table.counts[s]:
                     _have(s, q, message, table, frontier)
-            elif what == JOIN and q != 0:
-                has += _join(node, s, q, table, facts, frontier, found)
+            elif event_kind == JOIN and q != 0:
+                has += _join(node, s, q, table, facts, frontier, draft)
         registers[_POSITION] = position
         tallies[DELIVERIES] += deliveries
         tallies[HAS] += has
 
 
 @compiled.function()
-def _phantom(source: int, seq: int, tallies: NDArray[np.int64], found: _Found) -> int:
-    """Note a message that nobody broadcast; returns 1, for it counts as a delivery."""
+def _phantom(source: int, seq: int, tallies: NDArray[np.int64], draft: _Draft) -> int:
+    """Note a message without a broadcast; returns 1, for it counts as a delivery."""
     tallies[PHANTOM] += 1
-    count = found.registers[_PHANTOMS]
-    found.phantom_source[count] = source
-    found.phantom_seq[count] = seq
-    found.registers[_PHANTOMS] = count + 1
+    count = draft.registers[_PHANTOMS]
+    draft.phantom_source[count] = source
+    draft.phantom_seq[count] = seq
+    draft.registers[_PHANTOMS] = count + 1
     return 1
 
 
@@ -230,18 +237,22 @@ def _violation(
     source: int,
     seq: int,
     message: int,
+    is_fifo: bool,
     tallies: NDArray[np.int64],
-    found: _Found,
+    draft: _Draft,
 ) -> None:
     tallies[VIOLATIONS] += 1
-    found.violating[message >> 6] |= bit(message)
-    count = found.registers[_VIOLATIONS]
-    if count < found.node.size:
-        found.node[count] = node
-        found.position[count] = position
-        found.source[count] = source
-        found.seq[count] = seq
-        found.registers[_VIOLATIONS] = count + 1
+    tallies[FIFO] += is_fifo
+    draft.violating[message >> 6] |= bit(message)
+    count = draft.registers[_VIOLATIONS + is_fifo]
+    half = draft.node.size // 2
+    if count < half:
+        at = count + half * is_fifo
+        draft.node[at] = node
+        draft.position[at] = position
+        draft.source[at] = source
+        draft.seq[at] = seq
+        draft.registers[_VIOLATIONS + is_fifo] = count + 1
 
 
 @compiled.function(inline=False)
@@ -253,11 +264,11 @@ def _deliver(
     table: Table,
     facts: Facts,
     frontier: Frontier,
-    found: _Found,
+    draft: _Draft,
 ) -> int:
-    """Judge any delivery of a message that was broadcast; returns whether it counts for HAS."""
-    registers = found.registers
-    tallies = found.tallies[node - registers[_FIRST]]
+    """Judge a delivery of a message that was broadcast; return whether it counts for HAS."""
+    registers = draft.registers
+    tallies = draft.tallies[node - registers[_FIRST]]
     message = table.base[source] + seq - 1
     is_here = seq <= frontier.covered[source]
     has = 1 if source != node and facts.correct[source] != 0 and not is_here else 0
@@ -273,13 +284,14 @@ def _deliver(
         tallies[DUPLICATES] += 1
         return 0
     if not _have(source, seq, message, table, frontier):
-        _violation(node, position, source, seq, message, tallies, found)
+        is_fifo = overtakes(table, frontier, source, seq)
+        _violation(node, position, source, seq, message, is_fifo, tallies, draft)
     return has
 
 
 @compiled.function(inline=False)
 def _have(source: int, seq: int, message: int, table: Table, frontier: Frontier) -> bool:
-    """A message is here now; returns whether all its past was here before."""
+    """Enter a message; return whether all its past was entered before."""
     if seq == frontier.satisfied[source] + 1:
         own = table.place[message]
         place = missing(table, frontier, own)
@@ -294,15 +306,15 @@ def _have(source: int, seq: int, message: int, table: Table, frontier: Frontier)
 
 @compiled.function(inline=False)
 def _join(
-    node: int, source: int, seq: int, table: Table, facts: Facts, frontier: Frontier, found: _Found
+    node: int, source: int, seq: int, table: Table, facts: Facts, frontier: Frontier, draft: _Draft
 ) -> int:
-    """The node has this message and the earlier ones of its source; returns what HAS gains.
+    """Enter this message and the earlier ones of its source; return what HAS gains.
 
-    What it broadcast itself it has anyway, but need not deliver any more.
+    Messages that the node broadcast itself are entered anyway, but need not be delivered any more.
     """
-    registers = found.registers
+    registers = draft.registers
     if source < 0 or source >= frontier.satisfied.size or seq < 1 or seq > facts.counts[source]:
-        _phantom(source, seq, found.tallies[node - registers[_FIRST]], found)
+        _phantom(source, seq, draft.tallies[node - registers[_FIRST]], draft)
         return 0
     if source == node:
         registers[_OWN_COVERED] = max(registers[_OWN_COVERED], np.int64(seq))
@@ -317,12 +329,12 @@ def _join(
 
 
 @compiled.function(inline=False)
-def finish(table: Table, facts: Facts, frontier: Frontier, found: _Found) -> None:
-    """Count what is known of a node when all its rows were read, and empty its frontier."""
-    registers = found.registers
+def finish(table: Table, facts: Facts, frontier: Frontier, draft: _Draft) -> None:
+    """Count the final state of a node when all its rows were read, and empty its frontier."""
+    registers = draft.registers
     node = registers[_NODE]
     if node >= 0:
-        tallies = found.tallies[node - registers[_FIRST]]
+        tallies = draft.tallies[node - registers[_FIRST]]
         for message in range(table.base[node], table.base[node + 1]):
             tallies[OWN] += facts.own[message]
             is_covered = message - table.base[node] < registers[_OWN_COVERED]

@@ -1,4 +1,4 @@
-"""The audit of logs, wherever they are and however large."""
+"""The audit of logs of any location and size."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Final, overload
+from typing import Any, Final, overload
 
 from precedes.audit.report import WITNESSES, Report, Reports, report_on
 from precedes.audit.stages import Runner, Span, carry_out, cut_evenly
 from precedes.audit.work import Kept, Work, code_version, input_version, open_work
-from precedes.errors import UserError
-from precedes.model import Progress
+from precedes.errors import UserError, meant
+from precedes.model import Progress, part_of
 from precedes.stores import Place
 from precedes.trace.dialect import Dialect
-from precedes.trace.opening import gathered, open_rows
+from precedes.trace.opening import Readable, gathered, is_stored, open_rows
 from precedes.trace.rows import NoOrder, Rows
+from precedes.trace.source import ArrowTable, Log, Recorded, SparkTable
 
-# Rows of a range, about: a minute's work is lost at most when an audit is stopped.
+# Approximate rows of a range: at most a minute's work is lost when an audit is stopped.
 RANGE_ROWS: Final = 24_000_000
-
-Logs = Place | list[Place] | tuple[Place, ...]
+OPTIONS: Final = ("format", "dialect", "witnesses", "work", "fresh", "ranges", "progress")
 
 
 @overload
 def audit(
-    source: Rows,
+    source: Rows | Recorded,
     *,
     witnesses: int = ...,
     ranges: int | None = ...,
@@ -37,7 +37,7 @@ def audit(
 
 @overload
 def audit(
-    source: Logs,
+    source: Log | ArrowTable | SparkTable | Sequence[Readable],
     *,
     format: str = ...,
     dialect: Dialect | None = ...,
@@ -50,7 +50,7 @@ def audit(
 
 
 def audit(
-    source: Rows | Logs,
+    source: Readable | Sequence[Readable],
     *,
     format: str = "auto",
     dialect: Dialect | None = None,
@@ -60,15 +60,23 @@ def audit(
     ranges: int | None = None,
     runner: Runner | None = None,
     progress: Progress | None = None,
+    **unknown: Any,
 ) -> Report | Reports:
     """The exact verdict on a run, or on every run of a log or a list of logs.
 
-    A log is a path or an address; a trace in order is read piece by piece, in bounded memory,
-    others are read into memory, which a ``History`` is already. There are up to ``witnesses`` of
-    each kind. ``work`` is a folder for what is done so far: the same call goes on from there, and
-    ``fresh`` starts over. ``ranges`` is how many parts the nodes of a run are cut into; it changes
-    what is done at a time, never the result.
+    A log is whatever ``precedes.load`` reads. A ``Result`` of ``simulate`` or a ``History`` is one
+    run and gives a ``Report``; all others give ``Reports``, a list. A trace in order is read piece
+    by piece, in bounded memory; other logs are read into memory.
+
+    There are up to ``witnesses`` of each kind. ``work`` is a folder for partial results: the same
+    call resumes from it, and ``fresh`` starts over. ``ranges`` is the number of parts that the
+    nodes of a run are divided into; it changes the amount of work at a time, never the result.
     """
+    for name in unknown:
+        hint = meant(name, OPTIONS)
+        if name in Dialect.__annotations__:
+            hint = f", but a dialect has: use dialect=Dialect({name}=...) of precedes.trace"
+        raise UserError(f"audit has no argument {name!r}{hint}")
     if witnesses < 0:
         raise UserError(f"witnesses are 0 or more, not {witnesses}")
     if ranges is not None and ranges < 1:
@@ -94,15 +102,16 @@ def audit(
         except NoOrder:
             return carried_out(gathered(rows), kept, f"{name}-gathered", share)
 
-    if isinstance(source, Rows):
-        # A copy, with which goes what a history finds out about its rows.
-        return audited(copy.copy(source), None, "", progress)
-    logs: list[Place] = [*source] if isinstance(source, list | tuple) else [source]
+    if isinstance(source, Rows | Recorded):
+        (rows,) = open_rows(source)
+        # A copy, since a history caches data about its rows.
+        return audited(copy.copy(rows), None, "", progress)
+    logs: list[Any] = [*source] if isinstance(source, list | tuple) else [source]
     options = {"format": format, "dialect": asdict(dialect or Dialect()), "witnesses": witnesses}
     reports = Reports()
     with opened_work(work, logs, options, fresh=fresh) as kept:
         for number, log in enumerate(logs):
-            share = None if progress is None else _share_of(progress, number, len(logs))
+            share = part_of(progress, number / len(logs), (number + 1) / len(logs))
             for rows in open_rows(log, format, dialect=dialect):
                 reports.append(audited(rows, kept, f"run-{len(reports)}", share))
             if share is not None:
@@ -112,16 +121,19 @@ def audit(
 
 @contextlib.contextmanager
 def opened_work(
-    work: Place | None, logs: Sequence[Place], options: Mapping[str, object], *, fresh: bool
+    work: Place | None, logs: Sequence[Any], options: Mapping[str, object], *, fresh: bool
 ) -> Iterator[Work | None]:
     """The work folder for these logs and options, if one is named."""
     if work is None:
         if fresh:
-            raise UserError("there is nothing to start over without `work`")
+            raise UserError("`fresh` requires `work`")
         yield None
         return
-    if any(str(log) == "-" for log in logs):
-        raise UserError("standard input cannot be read again: name a file, or leave out `work`")
+    if not all(is_stored(log) and not hasattr(log, "read") and str(log) != "-" for log in logs):
+        raise UserError(
+            "`work` needs logs that can be read again, which standard input and objects in memory "
+            "cannot: name files, or leave it out"
+        )
     inputs = [[str(log), input_version(log)] for log in logs]
     plan = {"inputs": inputs, "options": options, "code": code_version()}
     with open_work(work, plan, fresh=fresh) as kept:
@@ -129,7 +141,7 @@ def opened_work(
 
 
 def _on_rows(rows: Rows, progress: Progress | None) -> Callable[[int], None] | None:
-    """Reports the share that is done, by rows: each is read twice."""
+    """Report the completed share, by rows: each is read twice."""
     if progress is None:
         return None
     total = max(1, 2 * int(rows.counts.sum()))
@@ -141,8 +153,3 @@ def _on_rows(rows: Rows, progress: Progress | None) -> Callable[[int], None] | N
         progress(min(1.0, done / total))
 
     return report
-
-
-def _share_of(progress: Progress, number: int, count: int) -> Progress:
-    """The progress of one log among many."""
-    return lambda share: progress((number + share) / count)

@@ -1,8 +1,8 @@
-"""Gives messages places, in about the order in which the run made them.
+"""Numbers messages by places, in approximately the order in which the run made them.
 
-Any numbering is right, and a good one lets the audit say most of a past in one number. So places
-follow the node with most rows, and what it lacks is filled in from others. Groups that exchange no
-messages have a block of places each: what one node has of another group implies nothing.
+Any numbering is correct; a good one lets the audit express most of a past in one number. So places
+follow the node with most rows, and messages that it lacks are filled in from others. Groups that
+exchange no messages have a block of places each: one node's rows say nothing about another group.
 
 Sets of places are words of 64 bits.
 """
@@ -28,7 +28,7 @@ LOW_BYTE: Final = np.uint64(255)
 
 
 def words_for(places: int) -> int:
-    """How many words hold so many places."""
+    """The number of words that hold this number of places."""
     return (places >> WORD) + 1
 
 
@@ -40,7 +40,7 @@ def bit(place: int) -> np.uint64:
 
 @compiled.function()
 def has_bit(words: NDArray[np.uint64], at: int) -> bool:
-    """Whether a place is in the set."""
+    """Return whether a place is in the set."""
     return bool(words[at >> WORD] & bit(at) != NONE)
 
 
@@ -57,17 +57,17 @@ def lowest(word: np.uint64) -> int:
     return at
 
 
-# Nodes that are read for the order, at most, and how much one must add for another to be read.
+# Maximum nodes that are read for the order, and the gain that is required to read another.
 REFERENCES_MAX: Final = 8
 WORTH: Final = 0.001
 
-# A seq may be so much higher than the messages of its source that were met: memory grows with it.
+# Maximum of a seq relative to the number of its source's messages: memory grows with it.
 SPARSE: Final = 4
 SPARSE_MORE: Final = 64
 
 
 class Order(NamedTuple):
-    """Places of messages: 0, 1, 2, ... for those that were met, -1 for others."""
+    """Places of messages: 0, 1, 2, ... for those in the order, -1 for others."""
 
     first: NDArray[np.int64]  # source s: (s, q) is at first[s] + q - 1, below first[s + 1]
     place: NDArray[np.int32]
@@ -78,12 +78,12 @@ class Order(NamedTuple):
 
 
 class _Met(NamedTuple):
-    """Messages that no node before had, and after which place they stand."""
+    """Messages that no earlier node had, each with the place that it follows."""
 
     source: NDArray[np.int32]
     seq: NDArray[np.int32]
     after: NDArray[np.int32]
-    known: NDArray[np.uint8]  # source: the node has something of it
+    known: NDArray[np.uint8]  # source: the node has some of its messages
     registers: NDArray[np.int64]
 
 
@@ -93,14 +93,14 @@ _AFTER: Final = 1
 
 def find_order(rows: Rows, *, references: Sequence[int] | None = None) -> Order:
     """Places from a few nodes' rows: those with most, or the ones named."""
-    found = _Finder(rows)
+    finder = _Finder(rows)
     if references is not None:
         for node in references:
-            found.read(node, sample=False)
-        return found.order()
-    while (chosen := found.next_node()) is not None:
-        found.read(chosen, sample=True)
-    return found.order()
+            finder.read(node, sample=False)
+        return finder.order()
+    while (chosen := finder.next_node()) is not None:
+        finder.read(chosen, sample=True)
+    return finder.order()
 
 
 def without_phantoms(order: Order, counts: NDArray[np.int64]) -> Order:
@@ -125,7 +125,7 @@ class _Finder:
         self._order = self._numbered()
 
     def next_node(self) -> int | None:
-        """Who to read next: the largest of those that nobody known of, else of all."""
+        """The next node to read: the largest of unknown groups, else of all."""
         left = self._rows.counts.copy()
         left[self._read] = 0
         unknown = np.where(self._group < 0, left, 0)
@@ -136,7 +136,7 @@ class _Finder:
         return None if self._stopped else int(np.argmax(left))
 
     def read(self, node: int, *, sample: bool) -> None:
-        """Add what this node has; with ``sample`` only its beginning if that adds little."""
+        """Add a node's messages; with ``sample`` only its beginning if that adds little."""
         parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]] = []
         known = np.zeros(self._rows.nodes, np.uint8)
         registers = np.full(2, -1, np.int64)
@@ -175,7 +175,7 @@ class _Finder:
         known: NDArray[np.int64],
         parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]],
     ) -> None:
-        """Put what a node adds after what it stands behind; join the blocks of its sources."""
+        """Insert the new messages of a node after their predecessors; join its sources' blocks."""
         groups = self._group[known]
         is_new = groups[0] < 0 or np.any(groups != groups[0])
         if not is_new and not any(part[0].size for part in parts):
@@ -250,7 +250,7 @@ def collect(
     order: Order,
     met: _Met,
 ) -> None:
-    """Note the messages of these rows that were not seen before; ``base`` bounds what can be."""
+    """Store the messages of these rows that are new; ``base`` bounds the valid ones."""
     count = met.registers[_COUNT]
     after = met.registers[_AFTER]
     for row in range(kind.size):

@@ -1,6 +1,6 @@
-"""The first pass: the past of each broadcast, as far as its node's own rows tell.
+"""The first pass: the past of each broadcast, as far as its node's own rows show it.
 
-A node's own broadcasts are in each other's past, so what it knows of a source is one number, the
+A node's own broadcasts are in each other's past, so its knowledge of a source is one number, the
 highest seq. The list of a message names the sources of which that rose since its node's previous
 broadcast; with that one it generates the past. ``prefix`` adds more in one number: all places of
 its block below it are in the past of the message; 0 adds nothing.
@@ -30,7 +30,7 @@ class Pasts(NamedTuple):
     span: NDArray[np.int64]
     counts: NDArray[np.int64]  # node: its broadcasts
     crashed: NDArray[np.uint8]  # node
-    departed: NDArray[np.uint8]  # node: the last it says of itself is that it left
+    departed: NDArray[np.uint8]  # node: its last row about itself is that it left
     prefix: NDArray[np.int32]
     position: NDArray[np.int64]  # of the broadcast, among the node's broadcasts and deliveries
     own: NDArray[np.uint8]  # the source has a delivery of it
@@ -59,7 +59,7 @@ class _Lists(NamedTuple):
 
 
 class _Frontier(NamedTuple):
-    """The latest known message of each source at the node that is being read."""
+    """The latest known message of each source at the current node."""
 
     registers: NDArray[np.int64]
     known: NDArray[np.int32]  # source
@@ -111,7 +111,7 @@ def find_pasts(
     chunk_rows: int = CHUNK_ROWS,
     on_rows: Callable[[int], None] | None = None,
 ) -> Pasts:
-    """The part of nodes ``first`` up to ``last``; deliveries above ``bound`` mean nothing.
+    """The part of nodes ``first`` up to ``last``; deliveries above ``bound`` are ignored.
 
     ``on_rows`` gets the number of rows read. Raises ``NoOrder`` if a node's broadcasts are not
     its messages 1, 2, 3, ...
@@ -147,7 +147,7 @@ def find_pasts(
 
 
 def _with_room(lists: _Lists, registers: NDArray[np.int64], more: int, nodes: int) -> _Lists:
-    """The lists with room for what a chunk of so many rows can add."""
+    """The lists with room for the entries that a chunk of this many rows can add."""
     # A list has an entry for a source that changed, before this chunk or in it, and for the
     # node itself.
     entries = 2 * more + nodes
@@ -208,8 +208,8 @@ def find_in_rows(
         position = registers[_POSITION]
         since = registers[_SINCE]
         for row in range(bounds[i], bounds[i + 1]):
-            what = kind[row]
-            if what == DELIVER:
+            event_kind = kind[row]
+            if event_kind == DELIVER:
                 position += 1
                 since += 1
                 s = source[row]
@@ -225,18 +225,18 @@ def find_in_rows(
                     if frontier.stamp[s] != registers[_STAMP]:
                         _change(s, frontier)
                     frontier.known[s] = q
-            elif what == BROADCAST:
+            elif event_kind == BROADCAST:
                 if source[row] != node or seq[row] != registers[_SEQ] + 1:
                     registers[_WRONG] = 1
                     return
                 _broadcast(node, position, since, order, frontier, lists)
                 position += 1
                 since = 0
-            elif what == CRASH:
+            elif event_kind == CRASH:
                 frontier.crashed[node - registers[_FIRST]] = 1
-            elif what == JOIN:
+            elif event_kind == JOIN:
                 frontier.departed[node - registers[_FIRST]] = 0
-            elif what == LEAVE:
+            elif event_kind == LEAVE:
                 frontier.departed[node - registers[_FIRST]] = 1
         registers[_POSITION] = position
         registers[_SINCE] = since
@@ -244,7 +244,7 @@ def find_in_rows(
 
 @compiled.function()
 def _change(source: int, frontier: _Frontier) -> None:
-    """More is known of a source for the first time since the latest broadcast."""
+    """Register a source whose known prefix rose for the first time since the latest broadcast."""
     registers = frontier.registers
     if frontier.known[source] == 0:
         frontier.sources[registers[_SOURCES]] = source
@@ -256,7 +256,7 @@ def _change(source: int, frontier: _Frontier) -> None:
 
 @compiled.function(inline=False)
 def _begin(node: int, order: Order, frontier: _Frontier) -> None:
-    """Turn to another node, which knows nothing yet."""
+    """Start another node, with nothing known yet."""
     reset(frontier)
     registers = frontier.registers
     registers[_NODE] = node
@@ -272,7 +272,7 @@ def _begin(node: int, order: Order, frontier: _Frontier) -> None:
 
 @compiled.function(inline=False)
 def reset(frontier: _Frontier) -> None:
-    """Keep the highest that was known, and know nothing any more."""
+    """Fold ``known`` into ``top``, then reset it."""
     registers = frontier.registers
     for i in range(registers[_SOURCES]):
         s = frontier.sources[i]
@@ -290,7 +290,7 @@ def reset(frontier: _Frontier) -> None:
 def _broadcast(
     node: int, position: int, since: int, order: Order, frontier: _Frontier, lists: _Lists
 ) -> None:
-    """Write down the list and the prefix of the node's next message."""
+    """Store the list and the prefix of the node's next message."""
     registers = frontier.registers
     seq = registers[_SEQ] + 1
     message = registers[_MESSAGES]
@@ -299,7 +299,7 @@ def _broadcast(
         s = frontier.changed[i]
         touched = _list(s, frontier.known[s], order, frontier, lists, touched)
     if registers[_AHEAD] >= seq:
-        # It delivered this message, or a later one of its own, before: a cycle.
+        # The node delivered this message, or a later one of its own, before: a cycle.
         touched = _list(node, registers[_AHEAD], order, frontier, lists, touched)
     units = registers[_UNITS]
     for i in range(touched):
@@ -323,7 +323,7 @@ def _broadcast(
 def _list(
     source: int, seq: int, order: Order, frontier: _Frontier, lists: _Lists, touched: int
 ) -> int:
-    """Add a message to the list that is being made; returns how many words have places."""
+    """Add a message to the current list; return the number of words with places."""
     place = _place(source, seq, order)
     if place < 0:
         pairs = frontier.registers[_PAIRS]
@@ -347,7 +347,7 @@ def _place(source: int, seq: int, order: Order) -> int:
 
 @compiled.function(inline=False)
 def _reach(node: int, since: int, order: Order, frontier: _Frontier) -> int:
-    """How far all places are known; two steps a row at most, so perhaps less than it could be."""
+    """The prefix of places that are all known; two steps a row at most, so it may be too low."""
     reach = frontier.registers[_REACH]
     block = order.block[node]
     if block < 0:
@@ -359,7 +359,7 @@ def _reach(node: int, since: int, order: Order, frontier: _Frontier) -> int:
         reach += 1
         steps -= 1
     frontier.registers[_REACH] = reach
-    # Where its block begins it says nothing, least of all about the block before.
+    # Before its block begins the prefix is 0, which says nothing about other blocks.
     return int(reach) if reach > order.bounds[block] else 0
 
 

@@ -1,27 +1,28 @@
-"""Did every node see causes before effects? The rules, and the report on one run.
+"""The rules of causal order, and the report on one run.
 
 The rules, all from each node's own order of broadcasts and deliveries:
 
 - The past of m is the closure of "broadcast or delivered at m's source before m's broadcast".
 - A node's position of y is that of its first delivery of y; at y's source, without a delivery
   of its own, that of the broadcast; never delivered is later than everything.
-- A join says what its node begins with. A message that it names, and the earlier ones of that
-  message's source, the node has from the join on, unless it delivered them before; to deliver one
-  after that is a duplicate. Of the node's own messages it says only that they need not be
-  delivered. Nothing else is excused.
+- A join names the messages that its node begins with. A message that it names, and the earlier
+  ones of that message's source, the node has from the join on, unless it delivered them before; to
+  deliver one after that is a duplicate. For the node's own messages it means only that they need
+  not be delivered. Nothing else is excused.
 - A delivery of m at p is a violation iff some y in m's past has a later position at p.
-- Messages that nobody broadcast are reported as phantoms and are in nobody's past.
+- Messages without a broadcast are reported as phantoms and are in no message's past.
 - A message in its own past is a contradiction in the log and is reported. A message is resolved
   if nothing in its past, itself included, lies in such a cycle; only deliveries of resolved
   messages are judged, and first deliveries of the others are counted as unjudged.
 
-``stages`` says how it is done: two passes over the rows, each node alone, in bounded memory.
+``stages`` describes the algorithm: two passes over the rows, each node alone, in bounded memory.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,15 +40,24 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-HELD: Final = "held"
-VIOLATED: Final = "violated"
-UNKNOWN: Final = "unknown"
+
+class Verdict(enum.StrEnum):
+    """Outcome of an audit; each value is its text."""
+
+    HELD = "held"
+    VIOLATED = "violated"
+    UNKNOWN = "unknown"
+
+
+HELD: Final = Verdict.HELD
+VIOLATED: Final = Verdict.VIOLATED
+UNKNOWN: Final = Verdict.UNKNOWN
 
 WITNESSES: Final = 5
-LISTS: Final = ("notes", "witnesses")  # fields of a report that are no single value
-WRONG: Final = ("violations", "lost", "duplicates", "phantom", "cycles")  # counts that convict
+APART: Final = ("has_end", "notes", "witnesses")  # fields without a column
+WRONG: Final = ("violations", "lost", "duplicates", "phantom", "cycles")  # counts that are errors
 
-# Counts that make a run "violated", with the words for one and for many.
+# Counts that make a run "violated", as singular and plural.
 FINDINGS: Final = {
     "violations": ("delivery out of causal order", "deliveries out of causal order"),
     "lost": ("delivery lost", "deliveries lost"),
@@ -59,25 +69,32 @@ FINDINGS: Final = {
     "cycles": ("message in its own past", "messages in their own past"),
 }
 
+FIFO: Final = (
+    "of these breaks the FIFO order of one sender, which TCP prevents",
+    "of these break the FIFO order of one sender, which TCP prevents",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """The verdict on one run and the counts behind it.
 
     ``deliveries`` are deliver rows at nodes other than the source. ``lost`` is counted only in
-    complete histories; in others the same pairs are ``undelivered_at_end``. ``unjudged`` are
+    complete histories; in others the same pairs are ``undelivered_at_end``. ``fifo_violations``
+    are the violations that came before an earlier message of the same sender. ``unjudged`` are
     first deliveries, at the source too, of messages with a cycle in their past. ``skipped`` are
-    lines that the reader of the log did not understand: anything may have happened in them.
+    lines that the reader of the log could not parse: they may have contained anything.
     """
 
     origin: str
     run_id: int | str
     nodes: int
     messages: int
-    verdict: str
+    verdict: Verdict
     deliveries: int
     violations: int
     violating_messages: int
+    fifo_violations: int
     lost: int
     duplicates: int
     phantom: int
@@ -85,19 +102,24 @@ class Report:
     unjudged: int
     undelivered_at_end: int
     skipped: int = 0
+    has_end: bool = field(default=False, compare=False)  # the log tells its end from a pause
     notes: tuple[str, ...] = ()
     witnesses: tuple[Witness, ...]
 
+    def __str__(self) -> str:
+        """The lines that ``precedes audit`` prints."""
+        return to_text([self]).rstrip()
+
     def as_row(self) -> dict[str, Any]:
         """The verdict and the counts."""
-        return {name: value for name, value in vars(self).items() if name not in LISTS}
+        return {name: value for name, value in vars(self).items() if name not in APART}
 
     def to_arrow(self) -> pa.Table:
         """``as_row`` as a table of one row."""
         return frames.arrow_of([self.as_row()])
 
     def to_pandas(self) -> pd.DataFrame:
-        """``as_row`` as a frame of one row."""
+        """``as_row`` as a DataFrame of one row."""
         return frames.pandas_of(self.to_arrow())
 
     def _repr_html_(self) -> str:
@@ -106,6 +128,15 @@ class Report:
 
 class Reports(list[Report]):
     """The reports on the runs of logs: a list, a table of a row each, and a page of a notebook."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Violated if any run is, else unknown if any is or there is none, else held."""
+        return combined_verdict(self)
+
+    def __str__(self) -> str:
+        """The lines that ``precedes audit`` prints."""
+        return to_text(self).rstrip()
 
     def to_arrow(self) -> pa.Table:
         """The verdicts and counts; if some runs have names, all numbers of runs are text."""
@@ -123,26 +154,25 @@ class Reports(list[Report]):
 
 
 def shown(reports: Sequence[Report]) -> str:
-    """What a notebook shows: the verdicts, what is wrong, and the first witnesses."""
+    """HTML for a notebook: the verdicts, the findings, and the first witnesses."""
     rows = [
         [report.origin, report.run_id, report.verdict, report.deliveries]
         + [getattr(report, name) for name in WRONG]
         for report in reports
     ]
-    word = combined_verdict(reports)
-    runs = "1 run" if len(reports) == 1 else f"{len(reports):,} runs"
-    deliveries = counted_deliveries(_total(reports, "deliveries"), _total(reports, "violations"))
+    headline, *lines = _summary(reports)
     head = ("log", "run", "verdict", "deliveries", *WRONG)
     witnesses = [witness for report in reports for witness in report.witnesses][:WITNESSES]
     sentences = [f"<li>{escape(printable(witness.sentence))}</li>" for witness in witnesses]
     return frames.shown(
-        frames.verdict(word, f"{runs}, {deliveries}"),
+        frames.verdict(combined_verdict(reports), headline),
+        *map(frames.paragraph, lines),
         frames.table(head, rows) if rows else "",
         f"<ul>{''.join(sentences)}</ul>" if sentences else "",
     )
 
 
-def combined_verdict(reports: Sequence[Report]) -> str:
+def combined_verdict(reports: Sequence[Report]) -> Verdict:
     """Violated if any run is, else unknown if any is or there is none, else held."""
     verdicts = {report.verdict for report in reports}
     if VIOLATED in verdicts:
@@ -151,7 +181,7 @@ def combined_verdict(reports: Sequence[Report]) -> str:
 
 
 def report_on(rows: Rows, outcome: Outcome, *, witnesses: int = WITNESSES) -> Report:
-    """What the stages found, with witnesses, which are looked for in the rows again."""
+    """The findings of the stages, with witnesses, which are searched in the rows again."""
     totals = outcome.tallies.sum(axis=0).tolist()
     missing = _missing(outcome)
     undelivered = int(missing.sum())
@@ -170,12 +200,14 @@ def report_on(rows: Rows, outcome: Outcome, *, witnesses: int = WITNESSES) -> Re
         deliveries=deliveries,
         violations=totals[judge.VIOLATIONS],
         violating_messages=outcome.violating_messages,
+        fifo_violations=totals[judge.FIFO],
         lost=lost,
         duplicates=totals[judge.DUPLICATES],
         phantom=totals[judge.PHANTOM],
         cycles=int(outcome.cyclic.size),
         unjudged=unjudged,
         undelivered_at_end=undelivered - lost,
+        has_end=rows.has_end,
         skipped=rows.skipped,
         notes=rows.notes,
         witnesses=_witnesses(rows, outcome, missing, witnesses),
@@ -183,7 +215,7 @@ def report_on(rows: Rows, outcome: Outcome, *, witnesses: int = WITNESSES) -> Re
 
 
 def _missing(outcome: Outcome) -> NDArray[np.int64]:
-    """How many messages of correct sources each correct node never delivered.
+    """The number of messages of correct sources that each correct node never delivered.
 
     Own ones are due too in a run in which sources deliver theirs.
     """
@@ -193,7 +225,7 @@ def _missing(outcome: Outcome) -> NDArray[np.int64]:
     due = int(sent[correct].sum()) - sent - tallies[:, judge.HAS]
     if tallies[:, judge.OWN].any():
         due += sent - tallies[:, judge.OWN] - tallies[:, judge.OWN_EXCUSED]
-    # What comes after a member has left is not due to it.
+    # A member that has left need not deliver later messages.
     return np.where(correct & (outcome.departed == 0), due, 0)
 
 
@@ -202,18 +234,18 @@ def _witnesses(
 ) -> tuple[Witness, ...]:
     explain = explainer(rows, outcome)
     tallies = outcome.tallies
-    found = [explain.cycle(int(m)) for m in outcome.cyclic[:limit]]
-    found += [explain.violation(*one) for one in outcome.violations[:limit]]
+    witnesses = [explain.cycle(int(m)) for m in outcome.cyclic[:limit]]
+    witnesses += [explain.violation(*one) for one in outcome.violations[:limit]]
     if rows.complete:
         own = bool(tallies[:, judge.OWN].any())
-        found += explain.lost(np.flatnonzero(missing), limit, own=own)
-    found += explain.duplicates(np.flatnonzero(tallies[:, judge.DUPLICATES]), limit)
-    found += explain.phantoms(np.flatnonzero(tallies[:, judge.PHANTOM]), limit)
-    return tuple(found)
+        witnesses += explain.lost(np.flatnonzero(missing), limit, own=own)
+    witnesses += explain.duplicates(np.flatnonzero(tallies[:, judge.DUPLICATES]), limit)
+    witnesses += explain.phantoms(np.flatnonzero(tallies[:, judge.PHANTOM]), limit)
+    return tuple(witnesses)
 
 
 def explainer(rows: Rows, outcome: Outcome) -> Explainer:
-    """Who tells why a finding is one."""
+    """The explainer of findings."""
     known = Known(
         base=outcome.base,
         position=outcome.position,
@@ -225,7 +257,7 @@ def explainer(rows: Rows, outcome: Outcome) -> Explainer:
 
 def to_json(reports: Sequence[Report]) -> dict[str, Any]:
     """One object for all the runs, ready for ``json.dumps``: verdict, sums and witnesses."""
-    more = ("unjudged", "skipped", "undelivered_at_end", "violating_messages")
+    more = ("unjudged", "skipped", "undelivered_at_end", "violating_messages", "fifo_violations")
     return {
         "verdict": combined_verdict(reports),
         "runs": len(reports),
@@ -246,14 +278,10 @@ def to_json(reports: Sequence[Report]) -> dict[str, Any]:
 def to_text(reports: Sequence[Report]) -> str:
     """A few lines for people: the verdict, what is wrong, and the witnesses, a line each.
 
-    Of several runs, each that something is said of has a heading.
+    Of several runs, each that has findings has a heading.
     """
-    runs = f"{len(reports)} runs, " if len(reports) != 1 else ""
-    deliveries = _total(reports, "deliveries")
-    violations, messages = (_total(reports, n) for n in ("violations", "violating_messages"))
-    lines = [f"{combined_verdict(reports)}: {runs}{counted_deliveries(deliveries, violations)}"]
-    if messages != violations:
-        lines.append(f"  {_counted(messages, 'message', 'messages')} affected")
+    headline, *more = _summary(reports)
+    lines = [f"{combined_verdict(reports)}: {headline}", *(f"  {line}" for line in more)]
     lines += [f"  {text}" for text in other_findings({n: _total(reports, n) for n in FINDINGS})]
     unjudged = _total(reports, "unjudged")
     if unjudged:
@@ -262,20 +290,32 @@ def to_text(reports: Sequence[Report]) -> str:
     skipped = _total(reports, "skipped")
     if skipped:
         counted = _counted(skipped, "line or record", "lines or records")
-        lines.append(f"  {counted} of the log skipped, so that nothing is said to have held")
-    undelivered = _total(reports, "undelivered_at_end")
-    if undelivered:
+        lines.append(f"  {counted} of the log skipped, so the verdict is at most unknown")
+    ended = [report for report in reports if report.has_end]
+    if undelivered := _total(ended, "undelivered_at_end"):
         lines.append(f"  {undelivered:,} not delivered by the end of the log (not an error)")
-    if deliveries == 0:
+    if _total(reports, "deliveries") == 0:
         lines.append("  nothing was delivered, so nothing was checked")
     for report in reports:
-        # Names come from the log, and may hold anything.
+        # Names come from the log, and may contain anything.
         details = [f"  {printable(note)}" for note in report.notes]
         details += [f"  - {printable(witness.sentence)}" for witness in report.witnesses]
         if details and len(reports) > 1:
             details.insert(0, _heading(report, reports))
         lines += details
     return "\n".join(lines) + "\n"
+
+
+def _summary(reports: Sequence[Report]) -> list[str]:
+    """The lines after the verdict: violations, those of FIFO order, and the messages affected."""
+    runs = f"{len(reports):,} runs, " if len(reports) != 1 else ""
+    violations, messages = (_total(reports, n) for n in ("violations", "violating_messages"))
+    lines = [runs + counted_deliveries(_total(reports, "deliveries"), violations)]
+    if fifo := _total(reports, "fifo_violations"):
+        lines.append(_counted(fifo, *FIFO))
+    if messages != violations:
+        lines.append(f"{_counted(messages, 'message', 'messages')} affected")
+    return lines
 
 
 def _total(reports: Sequence[Report], name: str) -> int:
@@ -287,22 +327,22 @@ def _counted(count: int, one: str, many: str) -> str:
 
 
 def counted_deliveries(deliveries: int, violations: int) -> str:
-    """How many deliveries there are, and how many of them are out of causal order."""
+    """Count of deliveries, and of those out of causal order."""
     text = _counted(deliveries, "delivery", "deliveries")
     return f"{violations:,} of {text} out of causal order" if violations else text
 
 
 def other_findings(counts: Mapping[str, int]) -> list[str]:
-    """The counts, by the names of ``FINDINGS``, of what is wrong besides violations."""
-    found = {name: words for name, words in FINDINGS.items() if name != "violations"}
-    return [_counted(counts[name], *words) for name, words in found.items() if counts[name]]
+    """The counts of other findings than violations, by the names of ``FINDINGS``."""
+    phrases = {name: words for name, words in FINDINGS.items() if name != "violations"}
+    return [_counted(counts[name], *words) for name, words in phrases.items() if counts[name]]
 
 
 def _heading(report: Report, reports: Sequence[Report]) -> str:
     """The file, and the run if it has several; then its own verdict and counts."""
     same = [other for other in reports if other.origin == report.origin]
     run = f" run {report.run_id}" if len(same) > 1 or not report.origin else ""
-    parts = [report.verdict]
+    parts: list[str] = [report.verdict]
     if report.deliveries:
         parts.append(counted_deliveries(report.deliveries, report.violations))
     title = printable(f"{report.origin}{run}".lstrip())

@@ -1,4 +1,4 @@
-"""The stages of an audit, and what passes between them.
+"""The stages of an audit, and the data that passes between them.
 
 A run of any size is judged in two passes over its nodes, each node alone:
 
@@ -10,16 +10,16 @@ A run of any size is judged in two passes over its nodes, each node alone:
 
 ``find_pasts``, ``prune`` and ``judge`` are pure functions of rows, a range and shared arrays.
 ``Order``, ``Places``, ``Table``, ``Facts`` and the parts are named tuples of plain arrays, which
-``work`` turns into bytes and back. So a part depends on the input and its range alone, and is the
-same whoever makes it, wherever, in whatever order, however often.
+``work`` serialises. So a part depends on the input and its range alone, and is the
+same on every machine, in any order, however often it is made.
 
-``carry_out`` is the driver: it holds what is the same for all ranges, and hands the ranges to a
-``Runner``, which does them one after another; one that has Spark do them, or keeps parts in a work
-folder (``work``), is a subclass. What ``carry_out`` asks for twice is what phantoms
-spoilt: ranges whose deliveries name messages that nobody broadcast are read again, with the counts
-of broadcasts as ``bound``; if the order itself holds phantoms, all of them.
+``carry_out`` is the driver: it holds the data shared by all ranges, and hands the ranges to a
+``Runner``, which processes them one after another; subclasses run them on Spark, or keep parts in a
+work folder (``work``). ``carry_out`` repeats only the work that phantoms
+invalidate: ranges whose deliveries name messages without a broadcast are read again, with the
+counts of broadcasts as ``bound``; if the order itself holds phantoms, all of them.
 
-Ranges cover all nodes, rising and without gaps. Nothing in the outcome depends on how they are cut.
+Ranges cover all nodes, ascending and without gaps. The outcome does not depend on their bounds.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Runner:
         return [prune(part, places=places, prefixes=prefixes) for part in pasts]
 
     def table(self, make: Callable[[], Table]) -> Table:
-        """What ``make`` makes, unless it is there already."""
+        """The result of ``make``, unless it exists already."""
         return make()
 
     def judge(
@@ -123,7 +123,7 @@ class Runner:
 
 
 class Outcome(NamedTuple):
-    """All that the stages found; a message's number is ``base[source] + seq - 1``."""
+    """All findings of the stages; a message's number is ``base[source] + seq - 1``."""
 
     base: NDArray[np.int64]
     position: NDArray[np.int64]  # message: of its broadcast
@@ -132,12 +132,13 @@ class Outcome(NamedTuple):
     cyclic: NDArray[np.int64]  # messages in their own past
     tallies: NDArray[np.int64]  # node, column
     violating_messages: int
-    violations: list[tuple[int, int, int]]  # node, source, seq: the first, by (node, position)
-    phantoms: list[tuple[int, int]]  # what nobody broadcast, rising
+    # Node, source, seq: the first by (node, position), those of FIFO order last.
+    violations: list[tuple[int, int, int]]
+    phantoms: list[tuple[int, int]]  # pairs without a broadcast, ascending
 
 
 def cut_evenly(rows: Rows, ranges: int) -> list[Span]:
-    """So many ranges of about as many rows each, or fewer; a node is never cut."""
+    """About this number of ranges with similar numbers of rows; a node is never cut."""
     ends = np.cumsum(rows.counts)
     total = int(ends[-1]) if ends.size else 0
     wanted = [total * (i + 1) // ranges for i in range(ranges - 1)]
@@ -147,7 +148,7 @@ def cut_evenly(rows: Rows, ranges: int) -> list[Span]:
 
 def carry_out(rows: Rows, spans: Sequence[Span], *, runner: Runner, violations_max: int) -> Outcome:
     """Audit a run, range by range."""
-    pasts, places = _found_pasts(rows, spans, runner)
+    pasts, places = _all_pasts(rows, spans, runner)
 
     def make() -> Table:
         pruned = runner.prune(pasts, places, prefixes_by_place(places, pasts))
@@ -165,12 +166,12 @@ def carry_out(rows: Rows, spans: Sequence[Span], *, runner: Runner, violations_m
     )
     judged = runner.judge(rows, spans, table, facts, violations_max)
     violating = np.zeros(words_for(table.place.size), np.uint64)
-    violations: list[tuple[int, int, int]] = []
+    stored: list[tuple[int, int, int, int]] = []
     phantoms: set[tuple[int, int]] = set()
     for part in judged:
         violating |= part.violating
-        columns = (part.node.tolist(), part.source.tolist(), part.seq.tolist())
-        violations += zip(*columns, strict=True)
+        columns = (part.is_fifo, part.node, part.source, part.seq)
+        stored += zip(*(column.tolist() for column in columns), strict=True)
         phantoms |= set(zip(part.phantom_source.tolist(), part.phantom_seq.tolist(), strict=True))
     return Outcome(
         base=table.base,
@@ -180,13 +181,13 @@ def carry_out(rows: Rows, spans: Sequence[Span], *, runner: Runner, violations_m
         cyclic=cyclic,
         tallies=np.concatenate([np.empty((0, TALLIES), np.int64), *(p.tallies for p in judged)]),
         violating_messages=int(np.bitwise_count(violating).sum()),
-        violations=violations[:violations_max],
+        violations=[one[1:] for one in sorted(stored, key=_is_fifo)[:violations_max]],
         phantoms=sorted(phantoms),
     )
 
 
-def _found_pasts(rows: Rows, spans: Sequence[Span], runner: Runner) -> tuple[list[Pasts], Places]:
-    """Phase A, again where phantoms were met, and the places of all messages."""
+def _all_pasts(rows: Rows, spans: Sequence[Span], runner: Runner) -> tuple[list[Pasts], Places]:
+    """Phase A, repeated where phantoms were met, and the places of all messages."""
     order = runner.order(rows)
     pasts = list(runner.find_pasts(rows, spans, order, rows.counts))
     counts = _joined([part.counts for part in pasts], np.int64)
@@ -201,6 +202,10 @@ def _found_pasts(rows: Rows, spans: Sequence[Span], runner: Runner) -> tuple[lis
         for i, part in zip(spoilt, again, strict=True):
             pasts[i] = part
     return pasts, number_places(order, counts)
+
+
+def _is_fifo(violation: tuple[int, int, int, int]) -> int:
+    return violation[0]
 
 
 def _joined(arrays: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Number]:

@@ -1,10 +1,10 @@
-"""The table of every message's past, between the passes, and what one node has of it.
+"""The table of every message's past, between the passes, and a node's frontier in it.
 
-The list of a message is cut down to what no other entry, nor its source's message before it,
-already says by its prefix. That entry keeps itself, since no prefix lies above its own message, so
-the closure is the same. If all that is left lies below its message's place, places are a
-topological order; if not, the messages without a cycle in their past are those that a node
-satisfies which has them all, and the others are searched for cycles.
+The list of a message is reduced to the entries that no other entry, nor its source's message before
+it, already covers by its prefix. That entry keeps itself, since no prefix lies above its own
+message, so the closure is the same. If all that is left lies below its message's place, places are
+a topological order; if not, the messages without a cycle in their past are those that become
+satisfied at a node which has them all, and the others are searched for cycles.
 
 A message is *here* if the node delivered it, or has it otherwise, and *satisfied* if all its past
 is here too. A source's broadcasts are in each other's past, so the satisfied ones are a prefix of
@@ -27,12 +27,12 @@ from precedes.compiled.tiers import paced
 
 
 class Table(NamedTuple):
-    """Every message's place and what generates its past, its source's message before it apart.
+    """Every message's place and the generators of its past, its source's message before it apart.
 
     A message's number is ``base[source] + seq - 1``. Of its generators, ``mask`` has those in the
     words of places from ``top`` downwards, and ``rest`` the others. Words are counted from the
-    width of the mask, so that none is negative. What is looked at for each delivery is by place,
-    since nodes deliver in about that order.
+    width of the mask, so that none is negative. The fields read for each delivery are indexed by
+    place, since nodes deliver in about that order.
     """
 
     base: NDArray[np.int64]  # source; the last is the number of messages
@@ -47,17 +47,18 @@ class Table(NamedTuple):
 
 
 class Frontier(NamedTuple):
-    """What the node has that is being read; all zero when it begins, but lists of -1."""
+    """The state of the node that is being read; all zero at the start, but lists of -1."""
 
-    satisfied: NDArray[np.int32]  # source: so many messages are satisfied
-    covered: NDArray[np.int32]  # source: so many are here without being delivered
+    satisfied: NDArray[np.int32]  # source: number of satisfied messages
+    covered: NDArray[np.int32]  # source: number of messages that are here without being delivered
     bits: NDArray[np.uint64]  # places of satisfied messages
     late: NDArray[np.uint64]  # message: here, and not satisfied when it came
+    prefix: NDArray[np.int32]  # source: a lower bound of the messages that are here without a gap
     waiters: NDArray[np.int32]  # source: the first head that waits for a message of it, or -1
     following: NDArray[np.int32]  # source: the next head in the same list, or -1
     waits_for: NDArray[np.int32]  # source: the seq that its head waits for, or 0
     ready: NDArray[np.int32]  # stack of sources
-    # What has to be cleared for the next node, which may have little of what there is.
+    # Entries to clear for the next node, which may be few of all.
     is_touched: NDArray[np.uint8]  # source: it is in ``touched``
     touched: NDArray[np.int32]  # sources of which an entry above may have changed
     late_words: NDArray[np.int32]  # words of ``late`` with a bit, more than once if emptied between
@@ -65,12 +66,12 @@ class Frontier(NamedTuple):
 
 
 _TOUCHED: Final = 0
-_LATE_WORDS: Final = 1  # if there are more than ``late_words`` has room for, any word may have bits
+_LATE_WORDS: Final = 1  # above the length of ``late_words``, any word may have bits
 _REGISTERS: Final = 2
 
 
 def make_frontier(table: Table) -> Frontier:
-    """A node that has nothing."""
+    """The frontier of a node that has nothing."""
     nodes, messages = table.base.size - 1, table.place.size
     words = (messages >> 6) + 1
     return Frontier(
@@ -78,6 +79,7 @@ def make_frontier(table: Table) -> Frontier:
         covered=np.zeros(nodes, np.int32),
         bits=np.zeros(words + table.mask.shape[1], np.uint64),
         late=np.zeros(words, np.uint64),
+        prefix=np.zeros(nodes, np.int32),
         waiters=np.full(nodes, -1, np.int32),
         following=np.full(nodes, -1, np.int32),
         waits_for=np.zeros(nodes, np.int32),
@@ -91,7 +93,7 @@ def make_frontier(table: Table) -> Frontier:
 
 @compiled.function()
 def touch(frontier: Frontier, source: int) -> None:
-    """Note that entries of a source change."""
+    """Register a source whose entries change."""
     if frontier.is_touched[source] == 0:
         frontier.is_touched[source] = 1
         frontier.touched[frontier.registers[_TOUCHED]] = source
@@ -100,7 +102,7 @@ def touch(frontier: Frontier, source: int) -> None:
 
 @compiled.function()
 def mark_late(frontier: Frontier, message: int) -> None:
-    """A message is here, and something of its past is not."""
+    """Mark a message that is here, without all of its past."""
     word = message >> 6
     if frontier.late[word] == NONE:
         count = frontier.registers[_LATE_WORDS]
@@ -108,6 +110,17 @@ def mark_late(frontier: Frontier, message: int) -> None:
             frontier.late_words[count] = word
         frontier.registers[_LATE_WORDS] = count + 1
     frontier.late[word] |= bit(message)
+
+
+@compiled.function(inline=False)
+def overtakes(table: Table, frontier: Frontier, source: int, seq: int) -> bool:
+    """Return whether an earlier message of its source is not here; a step per message in all."""
+    touch(frontier, source)
+    prefix = max(frontier.prefix[source], frontier.satisfied[source], frontier.covered[source])
+    while prefix + 1 < seq and has_bit(frontier.late, table.base[source] + prefix):
+        prefix += 1
+    frontier.prefix[source] = prefix
+    return bool(prefix + 1 < seq)
 
 
 @compiled.function()
@@ -129,7 +142,7 @@ def missing(table: Table, frontier: Frontier, own: int) -> int:
 
 @compiled.function()
 def satisfy(table: Table, frontier: Frontier, source: int, place: int) -> None:
-    """The head of a source, at this place, is satisfied."""
+    """Mark the head of a source, at this place, as satisfied."""
     if frontier.satisfied[source] == 0:
         touch(frontier, source)
     frontier.satisfied[source] += 1
@@ -138,7 +151,7 @@ def satisfy(table: Table, frontier: Frontier, source: int, place: int) -> None:
 
 @compiled.function()
 def wait(table: Table, frontier: Frontier, source: int, place: int) -> None:
-    """The head of a source waits for the message at a place."""
+    """Let the head of a source wait for the message at a place."""
     wanted = table.place_source[place]
     touch(frontier, source)
     touch(frontier, wanted)
@@ -149,7 +162,7 @@ def wait(table: Table, frontier: Frontier, source: int, place: int) -> None:
 
 @compiled.function(inline=False)
 def settle(table: Table, frontier: Frontier, source: int) -> None:
-    """Satisfy the heads that can be, beginning with this source's."""
+    """Satisfy all heads that can be, beginning with this source's."""
     frontier.ready[0] = source
     depth = 1
     while depth > 0:
@@ -173,7 +186,7 @@ def settle(table: Table, frontier: Frontier, source: int) -> None:
 
 @compiled.function()
 def _wake(frontier: Frontier, source: int, depth: int) -> int:
-    """Make ready the heads that wait for what is satisfied of this source."""
+    """Make ready the heads that wait for satisfied messages of this source."""
     before = -1
     waiter = frontier.waiters[source]
     while waiter >= 0:
@@ -194,7 +207,7 @@ def _wake(frontier: Frontier, source: int, depth: int) -> int:
 
 @compiled.function(inline=False)
 def clear_frontier(table: Table, frontier: Frontier) -> None:
-    """Take everything from the node again; what it costs grows with what the node had."""
+    """Clear the frontier; the cost grows with the number of entries in use."""
     width = table.mask.shape[1]
     touched = frontier.registers[_TOUCHED]
     total = 0
@@ -211,6 +224,7 @@ def clear_frontier(table: Table, frontier: Frontier) -> None:
                 frontier.bits[(table.place[message] >> 6) + width] = NONE
         frontier.satisfied[s] = 0
         frontier.covered[s] = 0
+        frontier.prefix[s] = 0
         frontier.waiters[s] = -1
         frontier.waits_for[s] = 0
         frontier.is_touched[s] = 0
@@ -225,7 +239,7 @@ def clear_frontier(table: Table, frontier: Frontier) -> None:
     frontier.registers[_LATE_WORDS] = 0
 
 
-# Words of places that a mask may have, and how many generators a message outside it are few.
+# Maximum words of places of a mask, and the number of generators outside it that is small.
 WIDTH_MAX: Final = 8
 FEW: Final = 0.25
 
@@ -276,7 +290,7 @@ def prefixes_by_place(places: Places, pasts: Iterable[Pasts]) -> NDArray[np.int3
 
 
 def prune(part: Pasts, *, places: Places, prefixes: NDArray[np.int32]) -> Pruned:
-    """The part of the same nodes with the lists cut down."""
+    """The part of the same nodes with reduced lists."""
     first, last = places.base[part.span].tolist()
     room = np.empty(max(1024, 16 * (last - first)), np.int32)
     end = np.zeros(last - first, np.int64)
@@ -313,7 +327,7 @@ def prune_lists(
     end: NDArray[np.int64],
     kept: NDArray[np.int32],
 ) -> bool:
-    """Cut lists down until all are done, or ``kept`` may be too short: then it is called again."""
+    """Reduce lists until all are done, or ``kept`` may be too short: then it is called again."""
     for i in range(registers[_MESSAGE], end.size):
         units = (part.unit_end[i - 1] if i > 0 else 0, part.unit_end[i])
         pairs = (part.pair_end[i - 1] if i > 0 else 0, part.pair_end[i])
@@ -347,7 +361,7 @@ def prune_lists(
 
 @compiled.function()
 def _block(place: int, bounds: NDArray[np.int64]) -> int:
-    """The block that a place lies in; the last number for places in none."""
+    """The block of a place; the last number for places in none."""
     block = 0
     while block < bounds.size - 1 and place >= bounds[block + 1]:
         block += 1
@@ -356,7 +370,7 @@ def _block(place: int, bounds: NDArray[np.int64]) -> int:
 
 @compiled.function()
 def _raise(prefix: int, bounds: NDArray[np.int64], low: NDArray[np.int32]) -> None:
-    """A prefix says that the places of its block below it are in the past."""
+    """Raise the prefix of a block: all its places below are in the past."""
     if prefix > 0:
         block = _block(prefix - 1, bounds)
         low[block] = max(low[block], prefix)
@@ -371,7 +385,7 @@ def _raise_by_units(
     prefixes: NDArray[np.int32],
     low: NDArray[np.int32],
 ) -> None:
-    """Raise what is said by the prefixes of all entries.
+    """Raise the prefixes by those of all entries.
 
     No prefix lies above its place: with one block, what lies below the highest so far adds nothing,
     and the highest entries have the highest prefixes, mostly.
@@ -463,7 +477,7 @@ def make_table(places: Places, pruned: Iterable[Pruned]) -> tuple[Table, bool]:
 def measure(
     begin: NDArray[np.int64], generators: NDArray[np.int32], distances: NDArray[np.int64]
 ) -> None:
-    """Count how many words below its message's highest each generator lies."""
+    """Count the distances in words between each generator and its message's highest."""
     for m in range(begin.size - 1):
         highest = _highest(begin, generators, m)
         for i in range(begin[m], begin[m + 1]):
@@ -500,7 +514,7 @@ def fill(begin: NDArray[np.int64], generators: NDArray[np.int32], table: Table) 
 
 
 def resolved_counts(table: Table) -> NDArray[np.int32]:
-    """How many messages of each source have no cycle in their past, and lie in none."""
+    """The number of messages of each source without a cycle in their past, themselves included."""
     frontier = make_frontier(table)
     frontier.covered[:] = table.counts
     paced(RESOLVE)(table, frontier)
@@ -508,7 +522,7 @@ def resolved_counts(table: Table) -> NDArray[np.int32]:
 
 
 def resolve(table: Table, frontier: Frontier) -> None:
-    """Satisfy all that a node can which has every message."""
+    """Satisfy as much as possible at a node that has every message."""
     for source in range(frontier.satisfied.size):
         settle(table, frontier, source)
 
@@ -538,7 +552,7 @@ class Search(NamedTuple):
     is_done: NDArray[np.uint8]  # message: its component is complete
     pair: NDArray[np.int64]  # message: the next of its pairs
     unit: NDArray[np.int64]  # message: the next of its units
-    bits: NDArray[np.uint64]  # message: what is left of the unit before
+    bits: NDArray[np.uint64]  # message: the rest of the unit before
     is_opened: NDArray[np.uint8]  # message: the edge to the one before it was taken
     calls: NDArray[np.int32]
     kept: NDArray[np.int32]  # reached, their component not complete
@@ -634,7 +648,7 @@ def find_cycles(
 
 @compiled.function()
 def _next_cause(lists: Lists, places: Places, search: Search, m: int) -> int:
-    """The next message that a message's past is made of, or -1."""
+    """The next generator of a message's past, or -1."""
     if search.is_opened[m] == 0:
         search.is_opened[m] = 1
         if m > places.base[lists.source[m]]:

@@ -1,4 +1,4 @@
-"""Findings a person can check by hand: which rows of the log contradict each other, and how."""
+"""Witnesses: findings that can be checked by hand, with the rows of the log that contradict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from precedes.trace.rows import BROADCAST, DELIVER, JOIN, Chunk, Rows
 
 NEVER: Final = np.iinfo(np.int64).max
 
-# A sentence tells at most this many nodes of a path; the structure always has them all.
+# A sentence names at most this many nodes of a path; the structure always has them all.
 CLAUSES_MAX: Final = 5
 
 
@@ -54,12 +54,12 @@ class Witness:
 
 
 class Known(NamedTuple):
-    """What the audit found out about messages; one's number is ``base[source] + seq - 1``."""
+    """Results of the audit about messages; one's number is ``base[source] + seq - 1``."""
 
     base: NDArray[np.int64]  # source; the last is how many there are
     position: NDArray[np.int64]  # message: of its broadcast, at its source
     correct: NDArray[np.uint8]  # source: it never crashed
-    phantoms: list[tuple[int, int]]  # what nobody broadcast, rising
+    phantoms: list[tuple[int, int]]  # pairs without a broadcast, ascending
 
 
 class _Stretch(NamedTuple):
@@ -74,7 +74,7 @@ class _Stretch(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Broadcasts and deliveries of one node, in order, of messages that somebody broadcast."""
+    """Broadcasts and deliveries of one node, in order, without phantoms."""
 
     position: NDArray[np.int64]
     is_broadcast: NDArray[np.bool_]
@@ -83,22 +83,22 @@ class _Piece(NamedTuple):
 
 
 class _Holding(NamedTuple):
-    """What a node has, by message; positions are odd for rows and even for joins between them."""
+    """A node's messages and their positions, odd for rows and even for joins between them."""
 
     node: int
     delivered: NDArray[np.int64]  # first delivery, or NEVER
     times: NDArray[np.int32]  # deliveries
     position: NDArray[np.int64]  # by the rules of the audit, or NEVER
-    own_joined: int  # so many of its own messages it joined with
+    own_joined: int  # number of its own messages that it joined with
     phantoms: list[tuple[int, int]]  # delivered
     joined_phantoms: list[tuple[int, int]]
 
 
 class Explainer:
-    """Makes the witnesses of one run, reading again the rows that they are made of.
+    """Makes the witnesses of one run, by reading the relevant rows again.
 
     Memory grows with messages, not with rows; time with the rows of the nodes that a witness
-    speaks of, and for a violation or a cycle with those that precede it on the shortest path.
+    names, and for a violation or a cycle with those that precede it on the shortest path.
     """
 
     def __init__(self, rows: Rows, known: Known) -> None:
@@ -110,35 +110,35 @@ class Explainer:
         self._held: _Holding | None = None
 
     def violation(self, node: int, source: int, seq: int) -> Witness:
-        """Why this delivery is a violation: the message missed by the shortest path."""
+        """The witness of a violation: the missed message with the shortest path."""
         message = int(self._known.base[source]) + seq - 1
         position = self._holding(node).position
         earlier, steps = self._path(message, position > position[message])
         assert steps, f"no path to {source}:{seq}: the kernels and the rows disagree"
-        who, what = self._node(node), self._label(message)
+        name, label = self._node(node), self._label(message)
         missed = self._label(earlier)
         if position[earlier] == NEVER:
-            opening = f"{who} delivered {what} but never delivered {missed}, which precedes it"
+            opening = f"{name} delivered {label} but never delivered {missed}, which precedes it"
         elif position[earlier] % 2 == 0:
-            opening = f"{who} delivered {what} before it joined with {missed}, which precedes it"
+            opening = f"{name} delivered {label} before it joined with {missed}, which precedes it"
         else:
-            opening = f"{who} delivered {what} before {missed}, but {missed} precedes {what}"
+            opening = f"{name} delivered {label} before {missed}, but {missed} precedes {label}"
         return Witness(
             kind="violation",
             sentence=f"{opening}: {tell(steps)}.",
             node=node,
             node_name=self._rows.node_label(node),
             message=self._number(message),
-            message_name=what,
+            message_name=label,
             earlier=self._number(earlier),
             earlier_name=missed,
             steps=steps,
         )
 
     def precedence(self, earlier: tuple[int, int], message: tuple[int, int]) -> tuple[Step, ...]:
-        """How one message precedes another, by the shortest path; nothing if it does not.
+        """The shortest path from one message to another; empty if there is none.
 
-        Both are pairs of a source and a seq, of messages that somebody broadcast.
+        Both are pairs of a source and a seq, of messages with a broadcast.
         """
         wanted = np.zeros(self._source.size, np.bool_)
         wanted[self._known.base[earlier[0]] + earlier[1] - 1] = True
@@ -146,15 +146,15 @@ class Explainer:
         return steps
 
     def cycle(self, message: int) -> Witness:
-        """How a message precedes itself."""
+        """The path from a message to itself."""
         wanted = np.zeros(self._source.size, np.bool_)
         wanted[message] = True
         _, steps = self._path(message, wanted)
-        source, what = int(self._source[message]), self._label(message)
+        source, label = int(self._source[message]), self._label(message)
         if all(step.node == source for step in steps):
-            sentence = f"{self._node(source)} delivered {what} before it broadcast it."
+            sentence = f"{self._node(source)} delivered {label} before it broadcast it."
         else:
-            sentence = f"{what} precedes itself, which no true log can say: {tell(steps)}."
+            sentence = f"{label} precedes itself, which is impossible: {tell(steps)}."
         return self._plain("cycle", source, message, sentence, steps)
 
     def lost(self, nodes: NDArray[np.int64], limit: int, *, own: bool) -> list[Witness]:
@@ -163,7 +163,7 @@ class Explainer:
         ``own``: sources deliver their own messages in this run.
         """
         due = self._known.correct[self._source] != 0
-        found: list[Witness] = []
+        witnesses: list[Witness] = []
         for node in nodes[:limit].tolist():
             held = self._holding(node)
             absent = due & (self._source != node) & (held.position == NEVER)
@@ -171,7 +171,7 @@ class Explainer:
                 first, last = self._known.base[node : node + 2]
                 absent[first:last] = held.times[first:last] == 0
                 absent[first : first + held.own_joined] = False
-            for message in np.flatnonzero(absent)[: limit - len(found)].tolist():
+            for message in np.flatnonzero(absent)[: limit - len(witnesses)].tolist():
                 sentence = f"{self._node(node)} never delivered {self._label(message)}, "
                 source = int(self._source[message])
                 if source == node:
@@ -182,37 +182,37 @@ class Explainer:
                 else:
                     sender = self._node(source)
                     sentence += f"though the run is complete and neither it nor {sender} crashed."
-                found.append(self._plain("lost", node, message, sentence))
-        return found
+                witnesses.append(self._plain("lost", node, message, sentence))
+        return witnesses
 
     def duplicates(self, nodes: NDArray[np.int64], limit: int) -> list[Witness]:
         """Messages that these nodes delivered more than once, or after they joined with them."""
-        found: list[Witness] = []
+        witnesses: list[Witness] = []
         for node in nodes[:limit].tolist():
             held = self._holding(node)
             joined = (held.times > 0) & (held.position % 2 == 0)
-            repeated = np.flatnonzero((held.times > 1) | joined)[: limit - len(found)]
+            repeated = np.flatnonzero((held.times > 1) | joined)[: limit - len(witnesses)]
             for message in repeated.tolist():
-                who, what = self._node(node), self._label(message)
+                name, label = self._node(node), self._label(message)
                 if joined[message]:
-                    sentence = f"{who} delivered {what}, which it had joined with."
+                    sentence = f"{name} delivered {label}, which it had joined with."
                 else:
-                    sentence = f"{who} delivered {what} {held.times[message]} times."
-                found.append(self._plain("duplicate", node, message, sentence))
-        return found
+                    sentence = f"{name} delivered {label} {held.times[message]} times."
+                witnesses.append(self._plain("duplicate", node, message, sentence))
+        return witnesses
 
     def phantoms(self, nodes: NDArray[np.int64], limit: int) -> list[Witness]:
-        """Messages that these nodes delivered, or joined with, and nobody broadcast."""
+        """Messages without a broadcast that these nodes delivered, or joined with."""
         rows = self._rows
-        found: list[Witness] = []
+        witnesses: list[Witness] = []
         for node in nodes[:limit].tolist():
             held = self._holding(node)
             named = [(pair, "delivered") for pair in held.phantoms]
             named += [(pair, "joined with") for pair in held.joined_phantoms]
-            for (source, seq), verb in named[: limit - len(found)]:
+            for (source, seq), verb in named[: limit - len(witnesses)]:
                 label = rows.pair_label(source, seq)
                 number = self._source.size + bisect_left(self._known.phantoms, (source, seq))
-                found.append(
+                witnesses.append(
                     Witness(
                         kind="phantom",
                         sentence=f"{self._node(node)} {verb} {label}, which nobody broadcast.",
@@ -222,10 +222,10 @@ class Explainer:
                         message_name=label,
                     )
                 )
-        return found
+        return witnesses
 
     def _holding(self, node: int) -> _Holding:
-        """What a node has; only the latest that was asked for is kept."""
+        """The holding of a node; only the most recent one is cached."""
         if self._held is None or self._held.node != node:
             self._held = None
             self._held = self._read_holding(node)
@@ -249,7 +249,7 @@ class Explainer:
             rows = np.flatnonzero(is_delivery & is_known)
             np.add.at(times, first[rows], 1)
             new = rows[delivered[first[rows]] == NEVER][::-1]
-            # Written backwards, the first delivery is the one that stays.
+            # Filled backwards, so that the first delivery is the one that stays.
             delivered[first[new]] = 2 * position[new] + 1
             rows = np.flatnonzero((chunk.kind == BROADCAST) & is_known)
             sent[first[rows]] = 2 * position[rows] + 1
@@ -275,7 +275,7 @@ class Explainer:
         )
 
     def _is_known(self, chunk: Chunk) -> NDArray[np.bool_]:
-        """For each row whether somebody broadcast its message."""
+        """For each row, whether its message has a broadcast."""
         nodes = self._rows.nodes
         inside = (chunk.source >= 0) & (chunk.source < nodes)
         source = np.where(inside, chunk.source, nodes)
@@ -303,7 +303,7 @@ class Explainer:
 
         Breadth first and backwards: of every node a prefix of its rows is known to precede the
         message; what deliveries in the newest stretches add to other nodes' prefixes is the
-        next level. A row is looked at once. Of equals, the lowest message, then the earliest row.
+        next level. A row is visited once. Of equals, the lowest message, then the earliest row.
         """
         source = int(self._source[message])
         last = int(self._known.position[message])
@@ -320,10 +320,10 @@ class Explainer:
                     hits = np.flatnonzero(wanted[piece.message])
                     if hits.size:
                         hit = hits[np.argmin(piece.message[hits])]
-                        found = int(piece.message[hit])
-                        if best is None or found < best[0]:
+                        earlier = int(piece.message[hit])
+                        if best is None or earlier < best[0]:
                             row, sent = int(piece.position[hit]), bool(piece.is_broadcast[hit])
-                            best = (found, at, row, sent)
+                            best = (earlier, at, row, sent)
                     elif best is None:
                         reached.add(piece, self._known.position, covered, at, stretch.node)
             if best is not None:
@@ -416,9 +416,9 @@ class Explainer:
 
 
 class _Reached(NamedTuple):
-    """By source, the latest broadcast that deliveries lead to, and the earliest of those.
+    """The latest broadcast of each source that deliveries lead to, with the earliest of those.
 
-    A level of a search reaches few of many sources, so only those are looked at and cleared.
+    A level of a search reaches few of many sources, so only those are visited and cleared.
     """
 
     last: NDArray[np.int64]
@@ -434,11 +434,11 @@ class _Reached(NamedTuple):
         return cls(last, message, stretch, node, row, touched=[])
 
     def sources(self) -> list[int]:
-        """The sources that something was reached of, rising."""
+        """The sources with a reached message, ascending."""
         return sorted({source for part in self.touched for source in part.tolist()})
 
     def clear(self) -> None:
-        """Forget what was reached."""
+        """Clear the reached messages."""
         for part in self.touched:
             self.last[part] = -1
         self.touched.clear()
@@ -451,7 +451,7 @@ class _Reached(NamedTuple):
         stretch: int,
         node: int,
     ) -> None:
-        """Take what these rows of a node lead to beyond what is covered."""
+        """Add the messages that these rows of a node lead to, beyond the covered ones."""
         last = sent[piece.message]
         rows = np.flatnonzero(last > covered[piece.source])
         # By source, its latest broadcast first, and of that the earliest delivery.
@@ -470,7 +470,7 @@ class _Reached(NamedTuple):
 
 
 def _positions(kind: NDArray[np.int8], before: int) -> tuple[NDArray[np.int64], int]:
-    """How many broadcasts and deliveries stand before each row, and in all."""
+    """The number of broadcasts and deliveries before each row, and in total."""
     is_row = (kind == BROADCAST) | (kind == DELIVER)
     after = before + np.cumsum(is_row)
     return after - is_row, int(after[-1]) if kind.size else before

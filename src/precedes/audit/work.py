@@ -1,4 +1,4 @@
-"""What an audit leaves while it runs, so that the same command goes on where it was stopped.
+"""Partial results of an audit, so that the same command resumes after it was stopped.
 
 A work folder (a path, or the address of one in a store) holds ``plan.json``: the logs with their
 versions, the options, and the version of the code. Each run has a folder of its own, by number:
@@ -6,9 +6,9 @@ versions, the options, and the version of the code. Each run has a folder of its
     ranges.json               the ranges of nodes, which a resumption keeps on any machine
     order, a/, prune/, table, b/    parts (``dump_part``), each whole or not there
 
-Parts are written aside and then put in place. One that is damaged is made again. If the logs, the
-options or the code are others than those of the plan, the folder is refused: its parts are of
-another audit. One process at a time has it.
+Parts are written aside and then put in place. A damaged part is made again. If the logs, the
+options or the code differ from the plan, the folder is refused: its parts are of
+another audit. A lease gives it to one process at a time.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ LEFT_BY_A_LEASE: Final = (".lock", ".lease")
 
 
 def code_version() -> str:
-    """What changes when parts may come out differently."""
+    """A version that changes when parts may come out differently."""
     entries = (order.COLLECT, pasts.FIND_PASTS, table.PRUNE, table.CYCLES, judge.JUDGE)
-    found = {path for entry in entries for path in entry.parts(None, ())}
-    return f"{arrays.MAGIC.decode()} {compiled.sources_digest(tuple(sorted(found)))}"
+    paths = {path for entry in entries for path in entry.parts(None, ())}
+    return f"{arrays.MAGIC.decode()} {compiled.sources_digest(tuple(sorted(paths)))}"
 
 
 def input_version(place: Place) -> str:
-    """What changes with a log, be it a file or a folder of them."""
+    """A version that changes with a log, a file or a folder of them."""
     address = Address.of(place)
     if address.is_folder():
         rows = [entry for entry in address.entries(deep=True) if not entry.name.startswith(".")]
@@ -69,13 +69,13 @@ class Work:
         self._lease = held
 
     def run(self, name: str) -> PartStore:
-        """Where the parts of one run are."""
+        """The folder of the parts of one run."""
         return PartStore(self._folder / name, self._lease)
 
 
 @contextlib.contextmanager
 def open_work(place: Place, plan: Mapping[str, Any], *, fresh: bool) -> Iterator[Work]:
-    """Have a work folder for this plan; ``fresh`` throws away what is there of another."""
+    """Open a work folder for this plan; ``fresh`` deletes the parts of another."""
     folder = Address.of(place)
     with _errors_as_advice(folder):
         folder.make_folder()
@@ -104,36 +104,36 @@ def _clear(folder: Address, names: Sequence[str]) -> None:
 
 def _read_plan(folder: Address) -> dict[str, Any]:
     try:
-        found = json.loads((folder / PLAN).read_bytes())
+        plan = json.loads((folder / PLAN).read_bytes())
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        plan = None
+    if not isinstance(plan, dict):
         raise UserError(f"{folder / PLAN} is damaged: `fresh` starts over")
-    return found
+    return plan
 
 
-def _compare(folder: Address, found: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
-    """Raise if the plan is not that of this folder."""
+def _compare(folder: Address, existing: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
+    """Raise unless the folder has this plan."""
     wanted = json.loads(json.dumps(plan))
-    if found == wanted:
+    if existing == wanted:
         return
-    what = "was begun with other options"
-    if found.get("code") != wanted["code"]:
-        what = "was begun by another version of precedes"
-    elif found.get("inputs") != wanted["inputs"]:
-        what = "is of other logs"
-        before = dict(found.get("inputs") or [])
+    reason = "was begun with other options"
+    if existing.get("code") != wanted["code"]:
+        reason = "was begun by another version of precedes"
+    elif existing.get("inputs") != wanted["inputs"]:
+        reason = "is of other logs"
+        before = dict(existing.get("inputs") or [])
         changed = [
             name for name, version in wanted["inputs"] if before.get(name, version) != version
         ]
         if changed and set(before) == {name for name, _ in wanted["inputs"]}:
-            what = f"was begun before {changed[0]} changed"
-    raise UserError(f"the audit in {folder} {what}: `fresh` starts over")
+            reason = f"was begun before {changed[0]} changed"
+    raise UserError(f"the audit in {folder} {reason}: `fresh` starts over")
 
 
 @contextlib.contextmanager
 def _errors_as_advice(folder: Address) -> Iterator[None]:
-    """Have errors of the machine's own files say what to do."""
+    """Turn errors of the machine's own files into UserErrors that say what to do."""
     try:
         yield
     except (UserError, NotImplementedError):
@@ -146,7 +146,7 @@ def _errors_as_advice(folder: Address) -> Iterator[None]:
 
 
 def dump_part(part: tuple[Any, ...]) -> bytes:
-    """A named tuple of arrays as bytes; equal ones give equal bytes."""
+    """Serialise a named tuple of arrays; equal ones give equal bytes."""
     columns = part._asdict()  # type: ignore[attr-defined]
     return arrays.dump(columns, {"kind": type(part).__name__})
 
@@ -161,7 +161,7 @@ def _part(kind: type[Part], content: Any, *, check: bool) -> Part:
 class PartStore:
     """The parts of one run, by name.
 
-    ``tidy`` removes what killed processes have left, which tasks at work beside others must not.
+    ``tidy`` removes files that killed processes left, which concurrent tasks must not.
     """
 
     def __init__(self, folder: Address, held: Lease | None = None, *, tidy: bool = True) -> None:
@@ -172,7 +172,7 @@ class PartStore:
         with _errors_as_advice(folder):
             for inside in (folder, *(folder / name for name in FOLDERS)):
                 inside.make_folder()
-                # What a killed process was writing; those of stores are not here.
+                # Unfinished files of a killed process; those of stores are not here.
                 for left in files.asides_in(inside.local) if inside.is_local else ():
                     left.unlink(missing_ok=True)
 
@@ -188,38 +188,38 @@ class PartStore:
             return made
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a file, whole or not at all."""
+        """Write a file atomically."""
         if self._lease is not None:
             self._lease.check()
         with _errors_as_advice(self.folder):
             (self.folder / name).put(content)
 
     def load(self, name: str, kind: type[Part], *, check: bool = True) -> Part | None:
-        """A part, if it is there whole; on this machine it is mapped, not read."""
+        """A part, if it exists whole; on this machine it is mapped, not read."""
         file = self.folder / name
         try:
             if not file.is_local:
                 return _part(kind, bytearray(file.read_bytes()), check=check)
             with file.open() as opened:
-                # Copied on writing: compiled code takes read-only arrays for another type.
+                # Copy-on-write, since compiled code treats read-only arrays as another type.
                 mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
             return _part(kind, mapped, check=check)
         except (FileNotFoundError, arrays.Damaged, TypeError, ValueError):
             return None
 
     def save(self, name: str, part: Part) -> Part:
-        """Keep a part; returns it as it is kept."""
+        """Store a part; return it as stored."""
         self.put(name, dump_part(part))
         return self.load(name, type(part), check=False) or part
 
     def keep(self, name: str, kind: type[Part], make: Callable[[], Part]) -> Part:
-        """The part of this name, made if it is not there."""
-        found = self.load(name, kind)
-        return self.save(name, make()) if found is None else found
+        """The part of this name, made if it does not exist."""
+        part = self.load(name, kind)
+        return self.save(name, make()) if part is None else part
 
 
 class Kept(Runner):
-    """A runner whose parts are kept: those that are there whole are not made again."""
+    """A runner that stores parts: those that exist whole are not made again."""
 
     def __init__(self, store: PartStore, on_rows: Callable[[int], None] | None = None) -> None:
         super().__init__(on_rows=on_rows)
@@ -278,7 +278,7 @@ class Kept(Runner):
         ]
 
     def _found(self, folder: str, kind: type[Part], rows: Rows, span: Span) -> Part | None:
-        """A part of a range that is there, whose rows need not be read."""
+        """An existing part of a range, whose rows need not be read."""
         part = self._store.load(f"{folder}/{name_of(span)}", kind)
         if part is not None and self._on_rows is not None:
             self._on_rows(int(rows.counts[span[0] : span[1]].sum()))
@@ -286,7 +286,7 @@ class Kept(Runner):
 
 
 def name_of(span: Sequence[int]) -> str:
-    """What the part of a range is called, whoever makes it."""
+    """The name of the part of a range, on any machine."""
     return f"{span[0]}-{span[1]}"
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from precedes.lazy import exports
 
 if TYPE_CHECKING:
-    from precedes.trace.dialect import Dialect, Found
+    from precedes.trace.dialect import Dialect, Notes
     from precedes.trace.event_handler import EventHandler
     from precedes.trace.formats.tables import from_arrow, from_pandas
     from precedes.trace.members import join, read_members
@@ -21,8 +21,8 @@ _HOMES = {
     "EVENTS": ".schema",
     "EventHandler": ".event_handler",
     "FORMATS": ".opening",
-    "Found": ".dialect",
     "History": ".rows",
+    "Notes": ".dialect",
     "SCHEMA": ".schema",
     "SCHEMA_VERSION": ".schema",
     "TraceWriter": ".writer",
@@ -43,8 +43,8 @@ __all__ = [
     "SCHEMA_VERSION",
     "Dialect",
     "EventHandler",
-    "Found",
     "History",
+    "Notes",
     "TraceWriter",
     "event_batches",
     "from_arrow",

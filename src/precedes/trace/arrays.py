@@ -1,7 +1,7 @@
 """Arrays of NumPy and Arrow, and named columns in one file or buffer.
 
 NumPy and Arrow are converted here without pandas, which pyarrow's own conversions import first:
-that import takes longer than most traces, and pandas is needed for nothing here.
+that import takes longer than most traces, and pandas is not needed here.
 
 A file of columns is a head in JSON, the columns, and, of a buffer, a digest. A column is an array,
 or an Arrow array of texts without nulls. Each begins at a multiple of 64 bytes, so that it is used
@@ -38,15 +38,15 @@ def to_numpy(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     if not pa.types.is_integer(whole.type) or whole.null_count:
         raise pa.ArrowTypeError(f"{whole.type} with {whole.null_count} nulls, not whole numbers")
     dtype = np.dtype(str(whole.type))
-    found: NDArray[Any] = np.frombuffer(
+    view: NDArray[Any] = np.frombuffer(
         whole.buffers()[1], dtype, count=len(whole), offset=whole.offset * dtype.itemsize
     )
-    found.flags.writeable = False
-    return found
+    view.flags.writeable = False
+    return view
 
 
 def to_arrow(column: NDArray[Any], *, null: NDArray[np.bool_] | None = None) -> pa.Array:
-    """An array of integers as an Arrow array; ``null`` says which of them are empty."""
+    """An array of integers as an Arrow array; ``null`` marks the empty cells."""
     valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
     data = pa.py_buffer(np.ascontiguousarray(column))
     return pa.Array.from_buffers(pa.from_numpy_dtype(column.dtype), column.size, [valid, data])
@@ -75,7 +75,7 @@ def repeated(text: str | None, size: int) -> pa.Array:
 
 
 def nanoseconds(column: pa.Array) -> pa.Array:
-    """Timestamps of any unit as whole numbers, which sort like them."""
+    """Timestamps of any unit as integers of the same order."""
     try:
         return column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
     except pa.ArrowInvalid:
@@ -85,13 +85,13 @@ def nanoseconds(column: pa.Array) -> pa.Array:
 
 
 def mask(chosen: NDArray[np.bool_]) -> pa.Array:
-    """Truth values as an Arrow array."""
+    """Booleans as an Arrow array."""
     bits = pa.py_buffer(np.packbits(chosen, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), chosen.size, [None, bits])
 
 
 def integers(values: Sequence[int | None]) -> pa.Array:
-    """Whole numbers as an Arrow array; None is an empty cell."""
+    """Integers as an Arrow array; None is an empty cell."""
     if None not in values:
         return to_arrow(np.array(values, np.int64))
     null = np.array([value is None for value in values], np.bool_)
@@ -109,7 +109,7 @@ About = dict[str, Any]
 
 
 class Damaged(Exception):
-    """These bytes do not hold columns, or not all of them."""
+    """These bytes do not contain columns, or not all of them."""
 
 
 def dump(columns: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> bytes:
@@ -122,26 +122,26 @@ def dump(columns: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> 
 
 
 def parse(content: Any, *, check: bool = True) -> tuple[Columns, About]:
-    """What is in a buffer; arrays lie there, and can be written to if it can.
+    """The contents of a buffer, as views that are writable if it is.
 
-    Without ``check`` the digest is not looked at.
+    Without ``check`` the digest is not verified.
     """
     whole = np.frombuffer(content, np.uint8)
     body, digest = whole[:-DIGEST_BYTES], whole[-DIGEST_BYTES:]
     if check and hashlib.blake2b(body.data, digest_size=DIGEST_BYTES).digest() != digest.tobytes():
-        raise Damaged("its digest is another")
+        raise Damaged("its digest differs")
     return _columns(body)
 
 
 def save(path: Path, columns: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> None:
-    """Write a file without a digest, which is there whole or not at all."""
+    """Write a file without a digest, atomically."""
     with aside(path) as temporary, temporary.open("wb") as file:
         for piece in _pieces(columns, about or {}):
             file.write(piece)
 
 
 def load(path: Path) -> tuple[Columns, About]:
-    """``mapped``, with UserErrors for what is not there or damaged."""
+    """``mapped``, with UserErrors for missing or damaged files."""
     try:
         return mapped(path)
     except OSError as error:
@@ -152,21 +152,21 @@ def load(path: Path) -> tuple[Columns, About]:
 
 
 def put(place: Place, columns: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    """Write a state to go on from after a restart; it is there whole, or as it was before."""
+    """Write a state to resume from after a restart, atomically."""
     address = Address.of(place)
     address.parent.make_folder()
     address.put(dump(columns, about), sync=True)
 
 
 def get(place: Place) -> tuple[Columns, About] | None:
-    """What ``put`` wrote there; None if there is nothing."""
+    """The state that ``put`` wrote; None if there is none."""
     address = Address.of(place)
     if not address.is_file():
         return None
     try:
         return parse(bytearray(address.read_bytes()))
     except (Damaged, ValueError):
-        raise UserError(f"{address} is damaged: remove it, to begin anew") from None
+        raise UserError(f"{address} is damaged: remove it to start over") from None
 
 
 def _pieces(columns: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[bytes | memoryview]:
@@ -204,14 +204,14 @@ def _columns(body: NDArray[np.uint8]) -> tuple[Columns, About]:
             raise Damaged("another kind of file")
         at = HEAD_AT + int.from_bytes(body[len(MAGIC) : HEAD_AT].tobytes(), "little")
         head = json.loads(body[HEAD_AT:at].tobytes())
-        found: Columns = {}
+        columns: Columns = {}
         for name, dtype, shape in head["columns"]:
             if dtype == TEXT:
                 offsets = take("<i8", [shape[0] + 1])
-                found[name] = joined_texts(offsets, take("u1", [int(offsets[-1])]))
+                columns[name] = joined_texts(offsets, take("u1", [int(offsets[-1])]))
             else:
-                found[name] = take(dtype, shape)
-        return found, head["about"]
+                columns[name] = take(dtype, shape)
+        return columns, head["about"]
     except (KeyError, TypeError, ValueError) as error:
         raise Damaged(str(error)) from None
 
@@ -221,16 +221,16 @@ class _Mapped(np.ndarray[Any, np.dtype[np.uint8]]):
 
 
 def mapped(path: Path) -> tuple[Columns, About]:
-    """What ``save`` wrote, as views of the file that cannot be written to.
+    """The contents of ``save``'s file, as read-only views.
 
-    It takes no file handle, of which a process may have 1,024: Python's mmap keeps one each.
+    It keeps no file handle open, of which a process may have 1,024: Python's mmap keeps one each.
     """
     with pa.memory_map(str(path)) as file:
         return _columns(np.frombuffer(file.read_buffer(), np.uint8).view(_Mapped))
 
 
 def forget(array: NDArray[Any]) -> None:
-    """Let go of the memory that the file behind a view takes; it is read again when needed."""
+    """Release the memory of the file behind a view; it is read again when needed."""
     base: Any = array
     whole: _Mapped | None = None
     while isinstance(base, np.ndarray):

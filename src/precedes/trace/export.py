@@ -1,13 +1,13 @@
 """Logs for other tools, as pieces of a file.
 
-JSON lines and CSV are written batch by batch: what was read is forgotten when it is written. Tools
-that show a log get the events of a small one, or those near a spot:
+JSON lines and CSV are written batch by batch, in bounded memory. Tools
+that draw a log get the events of a small one, or those near a spot:
 
-- ShiViz, and all who read its format, get vector clocks. Every row is an event of its host:
+- ShiViz, and all readers of its format, get vector clocks. Every row is an event of its host:
   ``deliver 0:1``, and below it the host and its clock. A delivery takes over the clock of the
   broadcast; other rows only count.
 - Perfetto gets Chrome's JSON of traces: a run is a process, a node a thread. A delivery is bound to
-  its broadcast by a flow, and what an audit found stands on a track of its own.
+  its broadcast by a flow, and the findings of an audit are on a track of their own.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from precedes.trace.schema import EVENTS
 COUNTED: Final = ("broadcast", "deliver")  # what a position in a report counts
 
 SHIVIZ_EVENTS_MAX: Final = 100_000  # what a browser draws
-ENTRIES_MAX: Final = 50_000_000  # of the clocks that wait for deliveries, four bytes each
-# What reads the file again; ShiViz's own default does too, where no host has blanks in its name.
+ENTRIES_MAX: Final = 50_000_000  # of the clocks of undelivered messages, four bytes each
+# The expression that parses the file; ShiViz's default works too, unless host names have blanks.
 PARSER: Final = r"(?<event>(?<kind>\w+) ?(?<message>.*))\n(?<host>.+) (?<clock>\{.*\})"
 DELIMITER: Final = r"^=== (?<trace>.*) ===$"
 PERFETTO_EVENTS_MAX: Final = 1_000_000  # about 500 MB of JSON; browsers take no more
-FINDINGS: Final = 1  # the thread of what the audit found; Perfetto takes 0 for the idle one
+FINDINGS: Final = 1  # the thread of the audit's findings; Perfetto uses 0 for the idle one
 STEP_US: Final = 0.001  # between events of a node that share their microsecond
 
 
@@ -48,11 +48,11 @@ class Row(NamedTuple):
     kind: str
     message: str | None
     time_us: int | None
-    position: int  # among the node's broadcasts and deliveries; of others, how many are before
+    position: int  # among the node's broadcasts and deliveries; for others, the number before
 
 
 class Spot(NamedTuple):
-    """A broadcast or delivery that somebody wants to look at."""
+    """A broadcast or delivery to show."""
 
     node: str
     position: int
@@ -60,7 +60,7 @@ class Spot(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """What an audit found, and where; ``kind`` as in a report."""
+    """A finding of an audit, and its place; ``kind`` as in a report."""
 
     run_id: str
     kind: str
@@ -79,11 +79,11 @@ class RunRows:
 
     @property
     def size(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return sum(map(len, self.nodes.values()))
 
     def near(self, spots: Iterable[Spot], *, rows: int) -> RunRows:
-        """Those at most so many positions from a spot, of its node."""
+        """The rows at most this many positions from a spot, of its node."""
         wanted: dict[str, list[int]] = {}
         for spot in sorted(spots):
             wanted.setdefault(spot.node, []).append(spot.position)
@@ -103,17 +103,17 @@ def table_of(
     batches: Iterable[pa.RecordBatch], *, title: str, rows_max: int | None
 ) -> list[pa.RecordBatch]:
     """The batches, unless they are too many rows to be shown."""
-    found: list[pa.RecordBatch] = []
+    table: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         rows += batch.num_rows
         if rows_max is not None and rows > rows_max:
             raise UserError(
-                f"{title} has more than {rows_max:,} events, too many to look at: export what is "
+                f"{title} has more than {rows_max:,} events, too many to show: export the events "
                 "near a finding with `around_witness` 1"
             )
-        found.append(batch)
-    return found
+        table.append(batch)
+    return table
 
 
 def runs_of(batches: Sequence[pa.RecordBatch]) -> list[RunRows]:
@@ -131,12 +131,12 @@ def runs_of(batches: Sequence[pa.RecordBatch]) -> list[RunRows]:
 
 def _in_order(rows: list[tuple[int, str, str | None, int | None]]) -> list[Row]:
     rows.sort(key=lambda row: row[0])
-    found = []
+    ordered = []
     position = 0
     for _, kind, message, time_us in rows:
-        found.append(Row(kind, message, time_us, position))
+        ordered.append(Row(kind, message, time_us, position))
         position += kind in COUNTED
-    return found
+    return ordered
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, str, int, int | None, str, str | None]]:
@@ -144,7 +144,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, str, int, int | None, st
 
 
 def causal_order(run: RunRows) -> list[tuple[str, int]]:
-    """All rows (node, number in its list) so that what precedes another stands before it.
+    """All rows (node, number in its list) in an order that extends causal order.
 
     A UserError names a message in its own past, if there is one.
     """
@@ -182,20 +182,20 @@ def to_jsonl(batches: Iterable[pa.RecordBatch], *, title: str) -> Iterator[bytes
     texts: dict[str, str] = {}
 
     def quoted(name: str) -> str:
-        found = texts.get(name)
-        if found is None:
-            if len(texts) >= 1 << 20:  # names of messages are many, and most come close together
+        text = texts.get(name)
+        if text is None:
+            if len(texts) >= 1 << 20:  # messages have many names, most of which are close together
                 texts.clear()
-            found = texts[name] = json.dumps(name)
-        return found
+            text = texts[name] = json.dumps(name)
+        return text
 
     for batch in batches:
         lines = []
         for run_id, node, local_seq, time_us, kind, message in _rows(batch):
             if last.get((run_id, node), local_seq - 1) >= local_seq:
                 raise UserError(
-                    f"{title}: the events of node {printable(node)} do not stand in their order, "
-                    "which JSON lines cannot say otherwise: export csv"
+                    f"{title}: the events of node {printable(node)} are not in their order, "
+                    "which JSON lines cannot express: export csv"
                 )
             last[run_id, node] = local_seq
             run = "" if run_id == ONE_RUN else f', "run_id": {quoted(run_id)}'
@@ -211,7 +211,7 @@ def to_csv(batches: Iterable[pa.RecordBatch], *, title: str) -> Iterator[bytes]:
     for batch in batches:
         text = io.StringIO()
         rows = list(_rows(batch))
-        # Python's writer sees no need to quote this end of a line, which its reader takes for one.
+        # Python's writer does not quote this line ending, which its reader accepts as one.
         odd = any("\r" in (cell or "") for row in rows for cell in (row[0], row[1], row[5]))
         writer = csv.writer(
             text,
@@ -220,9 +220,7 @@ def to_csv(batches: Iterable[pa.RecordBatch], *, title: str) -> Iterator[bytes]:
         )
         for row in rows:
             if "" in row:
-                raise UserError(
-                    f"{title}: a name is empty, which an empty cell cannot say: export jsonl"
-                )
+                raise UserError(f"{title}: a name is empty, which CSV cannot express: export jsonl")
             writer.writerow(row)
         yield text.getvalue().encode()
 
@@ -230,7 +228,7 @@ def to_csv(batches: Iterable[pa.RecordBatch], *, title: str) -> Iterator[bytes]:
 def to_shiviz(runs: Sequence[RunRows], *, title: str) -> Iterator[bytes]:
     """The events of the runs, in an order that extends causal order; a title before each run.
 
-    A run alone that is called 0 has no title. Contradictory ones have no clocks and are refused,
+    A single run with the id 0 has no title. Contradictory runs have no clocks and are refused,
     and so are names with line ends or without letters.
     """
     for run in runs:
@@ -248,7 +246,7 @@ def _check(run: RunRows, title: str) -> None:
     if run.size > SHIVIZ_EVENTS_MAX or run.size * len(run.nodes) > ENTRIES_MAX:
         raise UserError(
             f"{title} has {run.size:,} events of {len(run.nodes):,} nodes, too many for clocks: "
-            "export what is near a finding with `around_witness` 1"
+            "export the events near a finding with `around_witness` 1"
         )
     messages = {
         row.message for rows in run.nodes.values() for row in rows if row.message is not None
@@ -262,7 +260,7 @@ def _check(run: RunRows, title: str) -> None:
 
 def _events(run: RunRows) -> Iterator[bytes]:
     number = {node: at for at, node in enumerate(run.nodes)}
-    # No blank stands in a clock, so that the last one of a line is before it.
+    # A clock contains no blank, so the last blank of a line is before it.
     names = [json.dumps(node).replace(" ", "\\u0020") for node in run.nodes]
     clocks = np.zeros((len(names), len(names)), np.int32)
     sent: dict[str | None, NDArray[np.int32]] = {}
@@ -281,10 +279,11 @@ def _events(run: RunRows) -> Iterator[bytes]:
 
 
 def to_perfetto(runs: Sequence[RunRows], marks: Sequence[Mark]) -> Iterator[bytes]:
-    """The events of the runs and what was found in them.
+    """The events of the runs and the findings of an audit.
 
-    Where every row has a time, that is where it stands, each clock as it is. Otherwise it is the
-    longest chain of events before it; in a log that contradicts itself, its place at its node.
+    Where every row has a time, events are placed by it, each clock as it is. Otherwise by the
+    longest chain of events before them; in a log that contradicts itself, by their place at the
+    node.
     """
     flow = 0
     yield b'{"displayTimeUnit": "ms", "traceEvents": ['
@@ -345,13 +344,13 @@ def _flow(
 def _found(
     mark: Mark, run: RunRows, places: dict[str, list[float]], process: int
 ) -> dict[str, Any]:
-    """A finding, where its message was delivered (of a duplicate, the last time)."""
+    """A finding, placed where its message was delivered (for a duplicate, the last time)."""
     rows = run.nodes.get(mark.node, [])
     kinds = ("broadcast",) if mark.kind == "cycle" else ("deliver", "join")
-    found = [at for at, row in enumerate(rows) if row.message == mark.message and row.kind in kinds]
-    if found:
-        place = places[mark.node][found[-1] if mark.kind == "duplicate" else found[0]]
-    else:  # nothing was delivered: at the end of its node
+    hits = [at for at, row in enumerate(rows) if row.message == mark.message and row.kind in kinds]
+    if hits:
+        place = places[mark.node][hits[-1] if mark.kind == "duplicate" else hits[0]]
+    else:  # no delivery: at the end of its node
         place = places[mark.node][-1] if rows else 0.0
     slot = {"pid": process, "tid": FINDINGS, "ts": place, "dur": 1}
     args = {"sentence": mark.sentence, "node": mark.node, "message": mark.message}
@@ -359,13 +358,13 @@ def _found(
 
 
 def _room(places: list[float], at: int) -> float:
-    """How long an event may be shown: until the next of its node, at most a microsecond."""
+    """Maximum length of a drawn event: until the next of its node, at most a microsecond."""
     ahead = places[at + 1] - places[at] if at + 1 < len(places) else 1.0
     return round(min(1.0, ahead), 3)
 
 
 def _places(run: RunRows) -> dict[str, list[float]]:
-    """Where each row stands on the axis of time, in microseconds; a node's rise."""
+    """The place of each row on the time axis, in microseconds; a node's are ascending."""
     times = [row.time_us for rows in run.nodes.values() for row in rows]
     if times and None not in times:
         start = min(time for time in times if time is not None)

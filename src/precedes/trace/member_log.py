@@ -3,8 +3,21 @@
 A header of 1024 bytes (``prcdlog1``, status, length of a JSON text, the text), then rows of 16
 bytes: nanoseconds since the member started, and in one little endian word the kind (8 bits), the
 source (24) and the sequence (32), as the member's step leaves them. An unfinished row at the end is
-that of a killed member. A row of the kind ``VIEW`` is no event: its source is a member that is out
-of the writer's view from then on, maybe the writer, and its sequence is 1 if that one left, or 0.
+that of a killed member. A row of the kind ``VIEW`` is not an event: its source is a member that
+leaves the writer's view from then on, maybe the writer, and its sequence is 1 if that one left, or
+0.
+
+The views themselves are JSON lines in a file next to it (``member-0000.views``), one for each view
+that the member installs and one for the view that it leaves with:
+
+- ``rows``: events in the log before it, without rows of the kind ``VIEW``.
+- ``kind``: ``view`` or ``leave``. ``epoch`` and ``group`` (hexadecimal) of the view.
+- ``uid`` of the writer. ``entries``: uid, name and life (hexadecimal) of each member, by position.
+- ``counts``: for each uid of this epoch or the one before, how many of its messages count as
+  delivered when this epoch begins; null where views end no epoch, and for a member that left
+  without the last messages. The source of a row is its sender's uid less 1.
+
+An unfinished line at the end is that of a killed member.
 
 Rows reach the operating system before an own message is sent, so that a member that is killed
 leaves a log in which every message that others may have delivered is broadcast, after all that it
@@ -37,42 +50,44 @@ ROW_BYTES: Final = 16
 KIND_SHIFT: Final = 56
 SOURCE_SHIFT: Final = 32
 SUFFIX: Final = ".events"
+VIEWS_SUFFIX: Final = ".views"
 
-VIEW: Final = 64  # far from the kinds of events, which are only ever appended to
+VIEW: Final = 64  # outside the range of the kinds of events, which are only ever appended to
 
 OPEN: Final = 0  # running, or killed
-ENDED: Final = 1  # everything there was to deliver has been
-LEFT: Final = 2  # ended before the others, or evicted
+ENDED: Final = 1  # all deliverable messages were delivered
+LEFT: Final = 2  # ended before the others, or excluded
 BROKEN: Final = 3  # rows are missing: the disk was full
 
-# Rows are collected up to this size unless an own message is sent: until then nothing depends on
-# what this member has delivered.
+# Rows are buffered up to this size unless an own message is sent: until then no other member can
+# depend on the deliveries of this one.
 WAITING_BYTES_MAX: Final = 1 << 16
 
 
 def log_path(directory: str | os.PathLike[str], member: int) -> Path:
-    """Where the log of a member is."""
+    """The path of a member's log."""
     return Address.of(directory).local / f"member-{member:04d}{SUFFIX}"
 
 
 def is_member_log(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is the log of one member."""
+    """Return whether a file is the log of one member."""
     return str(path).endswith(SUFFIX)
 
 
 def view_row(time_ns: int, member: int, *, left: bool) -> bytes:
-    """The row that says that a member is out of the view."""
+    """The row that removes a member from the view."""
     return struct.pack("<qq", time_ns, VIEW << KIND_SHIFT | member << SOURCE_SHIFT | left)
 
 
 class LogWriter:
-    """Appends rows; a failure stops it, is remembered in the file, and stops nothing else."""
+    """Appends rows; a failure stops it, is recorded in the file, and stops nothing else."""
 
     def __init__(self, directory: str, *, member: int, members: int, about: dict[str, Any]) -> None:
         self.path = log_path(directory, member)
         self.failure: str | None = None
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
+        self._events = 0
         header = {
             "member": member,
             "members": members,
@@ -87,27 +102,44 @@ class LogWriter:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self.path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o644)
             os.write(self._file, start.ljust(HEADER_BYTES, b"\0"))
+            views = self.path.with_suffix(VIEWS_SUFFIX)
+            self._views = os.open(views, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o644)
         except OSError as error:
             raise UserError(f"cannot write the trace {self.path}: {error.strerror}") from None
 
     def append(self, rows: list[bytes], *, at_once: bool) -> bool:
-        """Append rows, ``at_once`` or when there are more; as ``write``."""
-        if rows:
-            self._waiting += rows
-            self._waiting_bytes += sum(map(len, rows))
+        """Append rows, ``at_once`` or when there are more; as ``write``.
+
+        Each item has rows of events, or is a ``view_row``.
+        """
+        for data in rows:
+            self._waiting.append(data)
+            self._waiting_bytes += len(data)
+            if data and data[-1] != VIEW:  # the kind of its last row
+                self._events += len(data) // ROW_BYTES
         return self.write() if at_once or self._waiting_bytes > WAITING_BYTES_MAX else True
 
     def write(self) -> bool:
-        """Write what waits; False when tracing has just failed, and ``failure`` says why."""
+        """Write the buffered rows; False when writing has just failed (see ``failure``)."""
         if not self._waiting:
             return True
         rows = b"".join(self._waiting)
         self._waiting, self._waiting_bytes = [], 0
+        return self._write(self._file, rows)
+
+    def append_view(self, entry: dict[str, Any]) -> bool:
+        """Write the buffered rows, then a line about a view; as ``write``."""
+        if not self.write():
+            return False
+        line = json.dumps({"rows": self._events, **entry})
+        return self._write(self._views, line.encode() + b"\n")
+
+    def _write(self, file: int, data: bytes) -> bool:
         if self.failure is not None:
             return True
         try:
-            while rows:
-                rows = rows[os.write(self._file, rows) :]
+            while data:
+                data = data[os.write(file, data) :]
         except OSError as error:
             self.failure = error.strerror or str(error)
             self._set_status(BROKEN)
@@ -121,8 +153,9 @@ class LogWriter:
         self.write()
         if self.failure is None:
             self._set_status(status)
-        with contextlib.suppress(OSError):
-            os.close(self._file)
+        for file in (self._file, self._views):
+            with contextlib.suppress(OSError):
+                os.close(file)
         self._file = -1
 
     def _set_status(self, status: int) -> None:
@@ -131,15 +164,15 @@ class LogWriter:
 
 
 class Views(NamedTuple):
-    """Changes of a member's view, a column each: who is out of it since when."""
+    """Changes of a member's view, a column each: who left it, and when."""
 
     time_ns: NDArray[np.int64]
     member: NDArray[np.int32]
-    left: NDArray[np.bool_]  # or evicted
+    left: NDArray[np.bool_]  # or excluded
 
 
 class DecodedRows(NamedTuple):
-    """Events of a log, a column each, and what is none."""
+    """Events of a log, a column each, and rows that are not events."""
 
     time_ns: NDArray[np.int64]
     kind: NDArray[np.int8]
@@ -149,7 +182,7 @@ class DecodedRows(NamedTuple):
 
 
 class MemberLog(NamedTuple):
-    """What the log of one member holds."""
+    """The contents of the log of one member."""
 
     path: Address
     about: dict[str, Any]
@@ -162,17 +195,30 @@ class MemberLog(NamedTuple):
 
 
 def read_member_log(path: Place) -> MemberLog:
-    """One log; UserError if it is none."""
+    """One log; UserError if the file is not one."""
     path = Address.of(path)
     data = _read(path)
     if len(data) < HEADER_BYTES:
-        raise UserError(f"{path} is no log of a member: its header is damaged")
+        raise UserError(f"{path} is not a log of a member: its header is damaged")
     about = _decode_header(data, path)
     return MemberLog(path, about, about.pop("status"), *decode_rows(data[HEADER_BYTES:], path))
 
 
+def read_views(path: Place) -> list[dict[str, Any]] | None:
+    """The lines about views next to a log; None if the log has no file of them."""
+    path = Address.of(path)
+    views = path.parent / f"{path.stem}{VIEWS_SUFFIX}"
+    if not views.is_file():
+        return None
+    whole, _, _ = _read(views).rpartition(b"\n")
+    try:
+        return [json.loads(line) for line in whole.splitlines()]
+    except ValueError:
+        raise UserError(f"{views} is damaged: a line is not JSON") from None
+
+
 def read_header(path: Place) -> dict[str, Any] | None:
-    """What a log says of itself, with its ``status``; None if that is not written yet."""
+    """The header of a log, with its ``status``; None if that is not written yet."""
     data = _read(Address.of(path), HEADER_BYTES)
     return _decode_header(data, path) if len(data) == HEADER_BYTES else None
 
@@ -191,11 +237,11 @@ def _decode_header(data: bytes, path: Place) -> dict[str, Any]:
         about = json.loads(data[TEXT_AT : TEXT_AT + length])
         member, members = int(about["member"]), int(about["members"])
     except (ValueError, KeyError, TypeError):
-        raise UserError(f"{path} is no log of a member: its header is damaged") from None
+        raise UserError(f"{path} is not a log of a member: its header is damaged") from None
     if not data.startswith(MAGIC):
-        raise UserError(f"{path} is no log of a member: its header is damaged")
+        raise UserError(f"{path} is not a log of a member: its header is damaged")
     if not 0 <= member < members <= NODES_MAX:
-        raise UserError(f"{path} says to be of member {member} of {members}")
+        raise UserError(f"{path} claims to be of member {member} of {members}")
     return {**about, "member": member, "members": members, "status": data[STATUS_AT]}
 
 

@@ -1,8 +1,8 @@
 """Reads the logs that the members of a live group leave in a directory, as one run.
 
-A member whose log says neither that it ended with the group nor that rows are missing has
-crashed, left early or been evicted: nothing is owed to it, and what it broadcast last may be
-lost. The run is complete if at least one member ended with the group.
+A member whose log has neither a mark that it ended with the group nor one that rows are missing has
+crashed, left early or been excluded: it need not have delivered anything, and its last broadcasts
+may be lost. The run is complete if at least one member ended with the group.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from precedes.trace.member_log import (
 from precedes.trace.rows import CHUNK_ROWS, CRASH, JUDGED, Chunk, History, Rows, numbered_history
 from precedes.trace.writer import TraceWriter
 
-# What the log of a member says of who wrote it.
+# Keys of a member's log that identify its writer.
 MADE_BY: Final = ("version", "code_version")
 MARKS_MAX: Final = 10_000
 
 
 def holds_member_logs(directory: Address) -> bool:
-    """Whether a directory holds logs of members."""
+    """Return whether a directory holds logs of members."""
     return bool(_files_of(directory))
 
 
@@ -56,7 +56,7 @@ def _files_of(directory: Address) -> list[Address]:
 
 def read_members(directory: Place) -> History:
     """The history of a group from the logs of its members, which must all be there."""
-    logs = _logs_of(Address.of(directory))
+    logs = list(member_logs(directory))
     chosen = [np.isin(log.kind, list(JUDGED.values())) for log in logs]
     pairs = list(zip(logs, chosen, strict=True))
     ended = np.array([log.status == ENDED for log in logs])
@@ -68,6 +68,7 @@ def read_members(directory: Place) -> History:
         seq=np.concatenate([log.sequence[which] for log, which in pairs]),
         title=str(Address.of(directory)),
         complete=bool(ended.any()),
+        has_end=True,
         time_us=np.concatenate([log.time_ns[which] // 1000 for log, which in pairs]),
         origin=str(Address.of(directory)),
     )
@@ -75,7 +76,9 @@ def read_members(directory: Place) -> History:
 
 
 class MemberRows(Rows):
-    """The same run, read from the logs piece by piece: of each, a chunk is in memory."""
+    """The same run, read from the logs in chunks: one chunk of each is in memory."""
+
+    has_end = True
 
     def __init__(self, directory: Place) -> None:
         self.address = self.origin = str(Address.of(directory))
@@ -83,7 +86,7 @@ class MemberRows(Rows):
         self._paths = [path for path, _ in headers]
         self._crashed = [about["status"] != ENDED for _, about in headers]
         self.nodes = len(headers)
-        # Whoever did not end with the group has a row more, which says that it crashed.
+        # A member that did not end with the group has one more row, a crash.
         sizes = [path.size_bytes() - HEADER_BYTES for path in self._paths]
         self.counts = np.array(sizes, np.int64) // ROW_BYTES + self._crashed
         self.complete = not all(self._crashed)
@@ -99,9 +102,9 @@ class MemberRows(Rows):
                 with path.open() as file:
                     file.read(HEADER_BYTES)
                     while data := file.read(chunk_rows * ROW_BYTES):
-                        found = decode_rows(data, path)
-                        bounds = np.array([0, found.kind.size])
-                        yield Chunk(member, bounds, found.kind, found.source, found.sequence)
+                        rows = decode_rows(data, path)
+                        bounds = np.array([0, rows.kind.size])
+                        yield Chunk(member, bounds, rows.kind, rows.source, rows.sequence)
             except OSError as error:
                 raise UserError(f"cannot read {path}: {error.strerror}") from None
             if self._crashed[member]:
@@ -112,7 +115,7 @@ class MemberRows(Rows):
 def member_batches(directory: Place) -> Iterator[pa.RecordBatch]:
     """The same as common rows, a member at a time; one that did not end with the group crashed."""
     numbers = {number: name for name, number in JUDGED.items()}
-    for member, log in enumerate(_logs_of(Address.of(directory))):
+    for member, log in enumerate(member_logs(directory)):
         events = EventRows()
         columns = (log.time_ns, log.kind, log.source, log.sequence)
         for time_ns, kind, source, seq in zip(*(c.tolist() for c in columns), strict=True):
@@ -131,7 +134,7 @@ def member_batches(directory: Place) -> Iterator[pa.RecordBatch]:
         if log.status != ENDED:
             last = "crash"
         elif len(events) == 0:
-            last = "join"  # with nothing, which says no more than that it is a member
+            last = "join"  # an empty join, which only marks it as a member
         else:
             last = ""
         if last:
@@ -139,41 +142,42 @@ def member_batches(directory: Place) -> Iterator[pa.RecordBatch]:
         yield events.take()
 
 
-def _logs_of(directory: Address) -> list[MemberLog]:
-    """One log for each member of one group, in order."""
-    return [read_member_log(path) for path, _ in _headers_of(directory)]
+def member_logs(directory: Place) -> Iterator[MemberLog]:
+    """One log for each member of one group, in order; each is read when it is due."""
+    for path, _ in _headers_of(Address.of(directory)):
+        yield read_member_log(path)
 
 
 def _headers_of(directory: Address) -> list[tuple[Address, dict[str, Any]]]:
-    """The logs of all members of one group, in order, and what each says of itself."""
+    """The logs of all members of one group, in order, with their headers."""
     paths = _files_of(directory)
     if not paths:
         raise UserError(f"{directory} holds no logs of members (*{SUFFIX})")
-    found: dict[int, tuple[Address, dict[str, Any]]] = {}
+    logs: dict[int, tuple[Address, dict[str, Any]]] = {}
     for path in paths:
         about = read_header(path)
         if about is None:
-            raise UserError(f"{path} is no log of a member: its header is damaged")
+            raise UserError(f"{path} is not a log of a member: its header is damaged")
         if about["status"] == BROKEN:
             raise UserError(
                 f"{path} lacks events: the member could not write them, so nothing can be judged"
             )
-        if about["member"] in found:
+        if about["member"] in logs:
             raise UserError(f"{directory} holds two logs of member {about['member']}")
-        found[about["member"]] = path, about
-    first = next(iter(found.values()))[1]
-    for path, about in found.values():
+        logs[about["member"]] = path, about
+    first = next(iter(logs.values()))[1]
+    for path, about in logs.values():
         if any(about.get(key) != first.get(key) for key in ("members", "group", "protocol")):
             raise UserError(f"{directory} holds logs of different groups: {path}")
-    missing = sorted(set(range(first["members"])) - set(found))
+    missing = sorted(set(range(first["members"])) - set(logs))
     if missing:
         raise UserError(f"{directory} lacks the log of member {missing[0]}: collect all of them")
-    return [found[member] for member in range(first["members"])]
+    return [logs[member] for member in range(first["members"])]
 
 
 def join(directory: Place, path: Place) -> None:
     """Write the logs of a group as one trace file, for tools that read those."""
-    logs = _logs_of(Address.of(directory))
+    logs = list(member_logs(directory))
     starts = [int(log.about.get("started_unix_ns", 0)) for log in logs]
     metadata = {key: logs[0].about.get(key) for key in ("group", "protocol", "window", *MADE_BY)}
     if marks := _marks(logs, starts):
@@ -182,8 +186,8 @@ def join(directory: Place, path: Place) -> None:
         for member, log in enumerate(logs):
             late_ns = starts[member] - min(starts)
             crashed = log.status != ENDED
-            told_ns = (log.time_ns[-1:], log.views.time_ns[-1:])
-            last_ns = max(np.concatenate(told_ns).tolist(), default=0)
+            logged_ns = (log.time_ns[-1:], log.views.time_ns[-1:])
+            last_ns = max(np.concatenate(logged_ns).tolist(), default=0)
             end = np.full(int(crashed), last_ns)
             rows = log.time_ns.size + end.size
             writer.write(
@@ -200,12 +204,12 @@ def join(directory: Place, path: Place) -> None:
 
 
 def _marks(logs: list[MemberLog], starts: list[int]) -> list[tuple[int, int, str, int]]:
-    """Changes of views, the first ``MARKS_MAX``: microseconds, whose, how, and who is out of it."""
-    found = []
+    """Changes of views, the first ``MARKS_MAX``: microseconds, whose, how, and who left it."""
+    marks = []
     for member, (log, start) in enumerate(zip(logs, starts, strict=True)):
         time_us = (log.views.time_ns + start - min(starts)) // 1000
         columns = (time_us, log.views.member, log.views.left)
-        for at_us, who, left in zip(*(column.tolist() for column in columns), strict=True):
-            if who < len(logs):
-                found.append((at_us, member, "left" if left else "evicted", who))
-    return sorted(found)[:MARKS_MAX]
+        for at_us, leaver, left in zip(*(column.tolist() for column in columns), strict=True):
+            if leaver < len(logs):
+                marks.append((at_us, member, "left" if left else "excluded", leaver))
+    return sorted(marks)[:MARKS_MAX]

@@ -1,4 +1,4 @@
-"""Opens a log of any format: its format, where its rows are read, and the readers of each.
+"""Opens a log of any format: detects the format, and selects the reader.
 
 A trace in order stays on disk and is read by row groups, and so do the logs of a live group's
 members; any other log is read into memory first, or, if it is large, sorted on disk.
@@ -23,18 +23,28 @@ import pyarrow.parquet as pq
 from precedes.errors import UserError, meant
 from precedes.files import own_directory
 from precedes.stores import Address, Place
-from precedes.trace.dialect import Dialect, Found
+from precedes.trace.dialect import Dialect, Notes
 from precedes.trace.formats import graph, jsonl, otel, shiviz, tables
 from precedes.trace.formats.tables import shown_files, table_batches
 from precedes.trace.members import MemberRows, holds_member_logs, member_batches, read_members
-from precedes.trace.reader import MAGIC, opened_parquet, read_metadata, read_opened, trace_rows
+from precedes.trace.reader import (
+    MAGIC,
+    TraceRows,
+    opened_parquet,
+    read_metadata,
+    read_opened,
+    trace_rows,
+)
 from precedes.trace.rows import History, NoOrder, Rows
 from precedes.trace.schema import METADATA_KEY
 from precedes.trace.sort.merge import SortedRows, histories, sort_events
 from precedes.trace.source import (
     STANDARD_INPUT,
+    ArrowTable,
     Log,
+    Recorded,
     Source,
+    SparkTable,
     open_log,
     opening_of,
     title_of,
@@ -45,36 +55,68 @@ from precedes.trace.source import (
 LARGE_ROWS: Final = 20_000_000
 
 PACKED: Final = (".gz", ".zst")
+# Whatever events can be read from: a log, or objects that have a log's events.
+Readable = Log | Rows | Recorded | ArrowTable | SparkTable
+
 ROW_BYTES: Final = 60.0  # of a line of text, about
-PACKING: Final = 8.0  # how much gzip and zstd save, about
+PACKING: Final = 8.0  # compression ratio of gzip and zstd, about
+
+
+class UnknownFormat(UserError):
+    """A log whose format cannot be detected."""
 
 
 def open_rows(
-    log: Log,
+    log: Readable,
     format: str = "auto",
     *,
     dialect: Dialect | None = None,
     large_rows: int = LARGE_ROWS,
 ) -> list[Rows]:
     """The runs of a log, as ``load`` finds them; ``dialect.complete`` holds for traces too."""
-    found: list[Rows] = []
-    if _is_members(log, format):
-        found = [MemberRows(log)]
+    runs: list[Rows] = []
+    if not is_stored(log):
+        runs = _rows_of(log, dialect)
+    elif _is_members(log, format):
+        runs = [MemberRows(log)]
     elif isinstance(log, str | os.PathLike) and format in ("auto", "precedes") and is_trace(log):
         with contextlib.suppress(NoOrder):
-            found = [*trace_rows(str(Address.of(log)))]
-    found = found or _gathered(log, format, dialect, large_rows)
+            runs = [*trace_rows(str(Address.of(log)))]
+    if is_stored(log):
+        runs = runs or _gathered(log, format, dialect, large_rows)
     if dialect is not None and dialect.complete:
-        found = [rows.with_end(complete=True) for rows in found]
-    return found
+        runs = [rows.with_end(complete=True) for rows in runs]
+    return runs
+
+
+def is_stored(log: Readable) -> TypeGuard[Log]:
+    """Return whether a log is bytes, in a place or an open file, not an object in memory."""
+    return isinstance(log, str | os.PathLike) or hasattr(log, "read")
+
+
+def _rows_of(log: Any, dialect: Dialect | None) -> list[Rows]:
+    """The runs of an object in memory; the trace of a run that has none is written and read."""
+    if isinstance(log, Rows):
+        return [log]
+    if not isinstance(log, Recorded):
+        return [*tables.from_frame(log, dialect=dialect)]
+    if log.trace is not None:
+        return open_rows(log.trace)
+    folder = _Folder()
+    path = folder.path / "run.parquet"
+    log.write_trace(path)
+    runs = trace_rows(str(path))
+    for run in runs:
+        run.folder, run.origin = folder, log.title
+    return [*runs]
 
 
 def gathered(rows: Rows) -> Rows:
     """The run of a file after ``NoOrder``: brought together, in order, with numbers."""
     assert rows.address is not None, "what has no address was in order"
     runs = _gathered(rows.address, "auto", None, LARGE_ROWS)
-    (found,) = (run for run in runs if run.run_id == rows.run_id)
-    return found.with_end(complete=rows.complete)
+    (ordered,) = (run for run in runs if run.run_id == rows.run_id)
+    return ordered.with_end(complete=rows.complete)
 
 
 def _gathered(log: Log, format: str, dialect: Dialect | None, large_rows: int) -> list[Rows]:
@@ -89,7 +131,7 @@ def _gathered(log: Log, format: str, dialect: Dialect | None, large_rows: int) -
 
 
 def is_trace(log: str | os.PathLike[str]) -> bool:
-    """Whether a log is a trace; what can be read only once is not looked at."""
+    """Return whether a log is a trace; a log that can be read only once is not inspected."""
     if str(log) == str(STANDARD_INPUT) or not Address.of(log).is_file():
         return False
     with open_log(log) as source:
@@ -100,7 +142,7 @@ def is_trace(log: str | os.PathLike[str]) -> bool:
 
 
 def is_parquet(log: Address, format: str = "auto") -> bool:
-    """Whether a log is one Parquet file."""
+    """Return whether a log is one Parquet file."""
     if format not in ("auto", "precedes", "parquet") or not log.is_file():
         return False
     with log.open() as file:
@@ -108,13 +150,13 @@ def is_parquet(log: Address, format: str = "auto") -> bool:
 
 
 def row_count(log: Address, format: str = "auto") -> int:
-    """How many rows a log has: those of Parquet are counted, those of others guessed; 0: a pipe."""
+    """Rows of a log: Parquet's are counted, others estimated from the size; 0: a pipe."""
     if is_parquet(log, format):
         try:
             with log.open() as file:
                 return int(pq.read_metadata(file).num_rows)
         except (pa.ArrowException, OSError):
-            return 0  # whoever reads it says what is wrong with it
+            return 0  # its reader reports the error
     if log.is_folder():
         return int(sum(entry.size_bytes for entry in log.entries(deep=True)) / ROW_BYTES)
     if log == STANDARD_INPUT or not log.is_file():
@@ -126,15 +168,15 @@ def row_count(log: Address, format: str = "auto") -> int:
 def sort_log(
     log: Place, format: str = "auto", *, dialect: Dialect | None = None
 ) -> list[SortedRows]:
-    """The runs of a log of any format, sorted on disk in a folder that is gone with them.
+    """The runs of a log of any format, sorted on disk in a folder that is removed with them.
 
     It takes up to 30 bytes a row, in TMPDIR if that is set, else in /var/tmp.
     """
     dialect = Dialect() if dialect is None else dialect
-    found = Found()
-    batches = event_batches(log, format, dialect=dialect, found=found)
+    notes = Notes()
+    batches = event_batches(log, format, dialect=dialect, notes=notes)
     title = title_of(log)
-    return _sorted(batches, title, complete=dialect.complete, origin=title, found=found)
+    return _sorted(batches, title, complete=dialect.complete, origin=title, notes=notes)
 
 
 def sort_tables(tables: Sequence[Address]) -> list[SortedRows]:
@@ -158,7 +200,7 @@ def _sorted(batches: Iterator[pa.RecordBatch], title: str, **options: Any) -> li
 
 
 class _Folder:
-    """A folder for as long as somebody has this, or the process lasts.
+    """A temporary folder that lives as long as this object, or the process.
 
     Those that killed processes have left are removed.
     """
@@ -174,13 +216,13 @@ class _Folder:
 
 
 def _remove(path: Path, owner: int) -> None:
-    # A forked child that ends must not take away what its parent still reads.
+    # A forked child that ends must not remove files that its parent still reads.
     if os.getpid() == owner:
         shutil.rmtree(path, ignore_errors=True)
 
 
-# Each reads a format that is text into batches of ``EVENTS``, as a stream; what is said of them
-# beside is in ``found`` when all have come.
+# Readers of text formats, as streams of batches of ``EVENTS``; their notes are
+# in ``notes`` when all batches have been read.
 TEXT: Final[dict[str, Callable[..., Iterator[pa.RecordBatch]]]] = {
     "jsonl": jsonl.batches,
     "shiviz": shiviz.batches,
@@ -196,38 +238,43 @@ TABLES: Final = {
 }
 
 
-def load(log: Log, format: str = "auto", *, dialect: Dialect | None = None) -> list[History]:
-    """The histories in a log; ``auto`` looks at how its content begins.
+def load(log: Readable, format: str = "auto", *, dialect: Dialect | None = None) -> list[History]:
+    """The histories in a log; ``auto`` detects the format from its first bytes.
 
-    A log is a path (pipes too), a URL, ``-`` for standard input, or a file object opened in binary
-    mode. A directory of the logs of a live group's members is one log, ``members``, and so is one
-    of tables, if their format is named; an empty file is a log without events.
+    A log is a path (pipes too), a URL, ``-`` for standard input, a file object opened in binary
+    mode, a ``Result`` of ``simulate``, or a DataFrame (``from_arrow`` names its columns; Spark's is
+    collected, at most 20 million rows). A directory of the logs of a live group's members is one
+    log, ``members``, and so is one of tables, if their format is named; an empty file is a log
+    without events.
     """
+    if not is_stored(log):
+        runs: list[Any] = _rows_of(log, dialect)
+        return [run.history(times=True) if isinstance(run, TraceRows) else run for run in runs]
     dialect = _dialect_of(log, dialect)
     if _is_members(log, format):
         return [read_members(log)]
-    found = Found()
+    notes = Notes()
     if _tables_in(log, format) is None:
         with open_log(log) as source:
             chosen = format if format != "auto" else _format_of(source, dialect)
             if chosen == "precedes":
-                return read_opened(source)
-            rows = _opened(source, chosen, dialect, found)
-            return histories(rows, found, title=source.title, complete=dialect.complete)
-    rows = event_batches(log, format, dialect=dialect, found=found)
-    return histories(rows, found, title=title_of(log), complete=dialect.complete)
+                return read_opened(source, times=True)
+            rows = _opened(source, chosen, dialect, notes)
+            return histories(rows, notes, title=source.title, complete=dialect.complete)
+    rows = event_batches(log, format, dialect=dialect, notes=notes)
+    return histories(rows, notes, title=title_of(log), complete=dialect.complete)
 
 
 def event_batches(
-    log: Log, format: str = "auto", *, dialect: Dialect | None = None, found: Found | None = None
+    log: Log, format: str = "auto", *, dialect: Dialect | None = None, notes: Notes | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The events of a log as batches of ``EVENTS``, as a stream; ``found`` is whole at its end.
+    """The events of a log as batches of ``EVENTS``, as a stream; ``notes`` is whole at its end.
 
     Only rows that an audit judges come; each node's are in the order of their ``local_seq``, which
     is that of the stream too unless the log is a table that has such a column.
     """
     dialect = _dialect_of(log, dialect)
-    found = Found() if found is None else found
+    notes = Notes() if notes is None else notes
     if _is_members(log, format):
         yield from member_batches(log)
         return
@@ -235,11 +282,11 @@ def event_batches(
     for file in [log] if files is None else files:
         with open_log(file) as source:
             chosen = format if format != "auto" else _format_of(source, dialect)
-            yield from _opened(source, chosen, _dialect_of(file, dialect), found)
+            yield from _opened(source, chosen, _dialect_of(file, dialect), notes)
 
 
 def format_of(log: Place, *, dialect: Dialect | None = None) -> str | None:
-    """The format that ``auto`` finds in a log; None if it cannot be read twice."""
+    """The format that ``auto`` detects in a log; None if it cannot be read twice."""
     address = Address.of(log)
     if address.is_folder():
         return "members" if holds_member_logs(address) else None
@@ -250,7 +297,7 @@ def format_of(log: Place, *, dialect: Dialect | None = None) -> str | None:
 
 
 def _is_members(log: Log, format: str) -> TypeGuard[Place]:
-    """Whether a log is a directory of the logs of a live group's members."""
+    """Return whether a log is a directory of the logs of a live group's members."""
     if format not in FORMATS:
         hint = meant(format, FORMATS)
         raise UserError(f"unknown format {format!r}{hint}: choose one of {', '.join(FORMATS)}")
@@ -270,7 +317,7 @@ def _dialect_of(log: Log, dialect: Dialect | None) -> Dialect:
 
 
 def _tables_in(log: Log, format: str) -> list[Address] | None:
-    """The tables of a directory, which are one log; None if it is no directory of them."""
+    """The tables of a directory, which are one log; None if it is not a directory of them."""
     endings = TABLES.get(format)
     if endings is None or not isinstance(log, str | os.PathLike):
         return None
@@ -284,17 +331,17 @@ def _tables_in(log: Log, format: str) -> list[Address] | None:
 
 
 def _opened(
-    source: Source, format: str, dialect: Dialect, found: Found
+    source: Source, format: str, dialect: Dialect, notes: Notes
 ) -> Iterator[pa.RecordBatch]:
     if format == "precedes":
-        return tables.trace_batches(source, found=found)
+        return tables.trace_batches(source, notes=notes)
     if format == "parquet":
-        return tables.parquet_batches(source, dialect=dialect, found=found)
-    return TEXT[format](unpacked(source), title=source.title, dialect=dialect, found=found)
+        return tables.parquet_batches(source, dialect=dialect, notes=notes)
+    return TEXT[format](unpacked(source), title=source.title, dialect=dialect, notes=notes)
 
 
 def _format_of(source: Source, dialect: Dialect) -> str:
-    """What a log is by its content, or by an option that only one format has."""
+    """The format of a log by its content, or by an option that only one format has."""
     if source.opening.startswith(MAGIC):
         return _parquet_of(source)
     if dialect.parser is not None:
@@ -302,20 +349,22 @@ def _format_of(source: Source, dialect: Dialect) -> str:
     if dialect.node_by:
         return "otel"
     packed = unpacked(source)
-    source.stream = packed  # what was unpacked to look at it is read on from there
+    source.stream = packed  # the reader continues after the unpacked bytes
     opening = opening_of(packed)
     source.opening = opening
     text = opening.decode(errors="replace").lstrip()
-    if text[:1] in ("", "{"):
-        return _json_of(text)
+    if text[:1] in ("", "{") and (known := _json_of(text)):
+        return known
+    if source.title.endswith(TABLES["csv"]):
+        return "csv"
     if shiviz.parser_for(_without_titles(text, dialect)) is not None:
         return "shiviz"
     header = text.partition("\n")[0].strip()
     cells = re.split(r'"?[,;\t|]"?', header.strip('"'))
     if {dialect.columns.get(name, name) for name in ("node", "kind")} <= set(cells):
         return "csv"
-    raise UserError(
-        f"{source.title} is no log that can be known by its content: say which with `format` "
+    raise UnknownFormat(
+        f"{source.title} is not in a format that can be detected: name it with `format` "
         f"({', '.join(FORMATS[1:])})"
     )
 
@@ -325,13 +374,13 @@ def _parquet_of(source: Source) -> str:
         try:
             metadata = pq.read_schema(file).metadata or {}
         except (pa.ArrowException, OSError):
-            metadata = {METADATA_KEY: b""}  # the reader of traces says what is wrong with it
+            metadata = {METADATA_KEY: b""}  # the reader of traces reports the error
         file.seek(len(source.opening))
     return "precedes" if METADATA_KEY in metadata else "parquet"
 
 
-def _json_of(text: str) -> str:
-    """Which of the formats that begin with a brace this is."""
+def _json_of(text: str) -> str | None:
+    """The format of a log that begins with a brace; None for another JSON file."""
     first = text.partition("\n")[0]
     try:
         keys = set(json.loads(first))
@@ -343,7 +392,7 @@ def _json_of(text: str) -> str:
         return "automerge"
     if re.match(r'\{\s*"kind"\s*:\s*"(concurrent|sequential)"', text) or "txns" in keys:
         return "edits"
-    return "jsonl"
+    return None if first.strip() == "{" else "jsonl"
 
 
 def _without_titles(text: str, dialect: Dialect) -> str:

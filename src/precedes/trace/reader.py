@@ -1,7 +1,7 @@
 """Reads trace files: run by run, by row groups that stay on disk, or whole, as histories.
 
-A file in order has its rows by run, node and local_seq, as the writer leaves them. An index says
-which rows of which group are a node's; where the statistics of a group name one node the group is
+A file in order has its rows by run, node and local_seq, as the writer leaves them. An index
+lists each node's rows in each group; where the statistics of a group name one node the group is
 not opened for it. The order of runs and nodes is checked by the index, that of a node's rows when
 they are read first.
 """
@@ -38,7 +38,7 @@ INTEGERS: Final = ("run_id", "node", "local_seq", "source", "seq")
 
 
 def read_metadata(log: Log) -> dict[str, Any]:
-    """What the writer said about a trace: schema_version, nodes, complete and its own keys."""
+    """The metadata of a trace: schema_version, nodes, complete and the writer's own keys."""
     with open_log(log) as source, opened_parquet(source) as file:
         return schema.decode_metadata(file.schema_arrow.metadata, path=source.title)
 
@@ -46,7 +46,7 @@ def read_metadata(log: Log) -> dict[str, Any]:
 def read_trace(log: Log, *, times: bool = False) -> list[History]:
     """The histories in a trace, one for each run, in the order of their numbers.
 
-    ``times`` also reads when things happened, which no verdict depends on.
+    ``times`` also reads the times, which no verdict depends on.
     """
     with open_log(log) as source:
         return read_opened(source, times=times)
@@ -76,7 +76,7 @@ def read_opened(source: Source, *, times: bool = False) -> list[History]:
 def trace_rows(address: str) -> list[TraceRows]:
     """The runs of a trace file, in the order of their numbers; a trace without rows is one run.
 
-    Raises ``NoOrder`` if they do not stand by run and node.
+    Raises ``NoOrder`` if they are not ordered by run and node.
     """
     groups = _Groups(address, version=_version(address))
     with open_log(address) as source, opened_parquet(source) as file:
@@ -93,21 +93,21 @@ def opened_parquet(source: Source) -> Iterator[pq.ParquetFile]:
         raise UserError(f"{source.title} is not a trace: it is not a Parquet file")
     with source.seekable() as file:
         try:
-            found = pq.ParquetFile(file)
+            parquet = pq.ParquetFile(file)
         except (pa.ArrowException, OSError) as error:
             raise damaged(source.title, error) from None
-        yield found
+        yield parquet
 
 
 def damaged(title: str, error: Exception) -> UserError:
-    """What to say of a file that pyarrow cannot read."""
+    """The error for a file that pyarrow cannot read."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    told: UserError | None = None
+    store_error: UserError | None = None
     if "://" in title:
         from precedes.stores.filesystems import failure
 
-        told = failure(title, error)
-    return told or UserError(f"{title} is cut short or damaged: record it again ({reason})")
+        store_error = failure(title, error)
+    return store_error or UserError(f"{title} is cut short or damaged: record it again ({reason})")
 
 
 def check_columns(title: str, table_schema: pa.Schema, *, times: bool) -> None:
@@ -118,8 +118,8 @@ def check_columns(title: str, table_schema: pa.Schema, *, times: bool) -> None:
         raise UserError(f"{title} lacks the column {', '.join(missing)}: record it again")
     for name in integers:
         if not pa.types.is_integer(table_schema.field(name).type):
-            found = table_schema.field(name).type
-            raise UserError(f"{title}: the column {name} holds {found} instead of integers")
+            column_type = table_schema.field(name).type
+            raise UserError(f"{title}: the column {name} holds {column_type} instead of integers")
 
 
 def check_cells(title: str, table: pa.Table) -> None:
@@ -130,13 +130,13 @@ def check_cells(title: str, table: pa.Table) -> None:
 
 
 def integers(table: pa.Table, name: str) -> NDArray[Any]:
-    """A column of numbers; it may be a view, which cannot be written to."""
+    """A column of numbers; it may be a view, which is read-only."""
     # A cast refuses numbers that do not fit; NumPy would wrap them around.
     return to_numpy(table.column(name).cast(schema.SCHEMA.field(name).type))
 
 
 def kind_numbers(column: pa.ChunkedArray, numbers: Mapping[str, int]) -> NDArray[np.int8]:
-    """Kinds as numbers; -1 for those without one, such as kinds of later versions."""
+    """Kinds as numbers; -1 for unknown ones, such as kinds of later versions."""
     parts = [np.empty(0, np.int8)]
     for chunk in column.chunks:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
@@ -161,7 +161,7 @@ class _Pieces(NamedTuple):
 
 
 class _Tables(Protocol):
-    """Where the row groups of a trace are."""
+    """The place of the row groups of a trace."""
 
     def tables(self, groups: Sequence[int], names: list[str]) -> Iterator[pa.Table]:
         """These columns, or more, of each of these groups."""
@@ -189,16 +189,19 @@ class _OpenGroups(NamedTuple):
         for group in groups:
             try:
                 table = self.file.read_row_group(group, columns=names, use_threads=self.threads)
+                check_cells(self.title, table)
+                for name in set(INTEGERS).intersection(names):
+                    # Refuses numbers that do not fit, and copies nothing of the usual type.
+                    table.column(name).cast(schema.SCHEMA.field(name).type)
             except (pa.ArrowException, OSError) as error:
                 raise damaged(self.title, error) from None
-            check_cells(self.title, table)
             yield table
 
 
 class _Groups:
     """The row groups of a trace file, for all its runs.
 
-    The one that was read last is kept: small runs, and the nodes that a witness speaks of, share
+    The last one that was read is cached: small runs, and the nodes that a witness names, share
     one with those that are read next.
     """
 
@@ -229,6 +232,8 @@ class _Groups:
 
 class TraceRows(Rows):
     """One run of a trace file."""
+
+    has_end = True
 
     def __init__(
         self, tables: _Tables, pieces: _Pieces, *, nodes: int, complete: bool, run_id: int
@@ -289,6 +294,7 @@ class TraceRows(Rows):
             seq=seq,
             title=self.origin,
             complete=self.complete,
+            has_end=True,
             time_us=time_us if time_us.size else None,
             run_id=self.run_id,
             origin=self.origin,
@@ -296,7 +302,7 @@ class TraceRows(Rows):
 
 
 def _version(address: str) -> str:
-    """What changes with the content of a file."""
+    """A version that changes with the content of a file."""
     try:
         return Address.of(address).version()
     except FileNotFoundError:
@@ -326,7 +332,7 @@ def _chunks(
     first = int(nodes[0])
     counts = np.zeros(int(nodes[-1]) - first + 1, np.int64)
     counts[nodes - first] = np.diff(offsets)
-    # Arrow's arrays are read-only, which compiled code takes for another type.
+    # Arrow's arrays are read-only, which compiled code treats as another type.
     kind = kind_numbers(table.column("kind"), JUDGED)
     source, seq = integers(table, "source").copy(), integers(table, "seq").copy()
 
@@ -347,14 +353,14 @@ def _runs(
         raise UserError(f"{title}: an event is at a node outside 0..{nodes - 1}")
     _check_rising(pieces)
     runs = np.unique(pieces.run) if pieces.run.size else np.array([metadata["run_id"]])
-    found = []
+    run_rows = []
     for run_id in runs.tolist():
         part = pieces.between(*np.searchsorted(pieces.run, (run_id, run_id + 1)).tolist())
         run = TraceRows(tables, part, nodes=nodes, complete=metadata["complete"], run_id=run_id)
         run.origin = title
         run.address = getattr(tables, "address", None)
-        found.append(run)
-    return found
+        run_rows.append(run)
+    return run_rows
 
 
 def _check_rising(pieces: _Pieces) -> None:
@@ -364,19 +370,19 @@ def _check_rising(pieces: _Pieces) -> None:
 
 
 def _index(groups: _OpenGroups) -> _Pieces:
-    """Which rows are whose."""
+    """The runs and nodes that rows belong to."""
     file = groups.file
     columns = {file.schema.column(i).path: i for i in range(len(file.schema))}
-    found = [_Pieces(*(np.empty(0, np.int64) for _ in range(5)))]
+    pieces = [_Pieces(*(np.empty(0, np.int64) for _ in range(5)))]
     for group in range(file.num_row_groups):
         described = file.metadata.row_group(group)
         if described.num_rows:
             single = {n: _single(described.column(columns[n])) for n in ("run_id", "node")}
             names = [name for name, value in single.items() if value is None]
             table = next(groups.tables([group], names)) if names else None
-            found.append(_pieces(group, table, described.num_rows, single))
-            _check_rising(found[-1])
-    return _Pieces(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+            pieces.append(_pieces(group, table, described.num_rows, single))
+            _check_rising(pieces[-1])
+    return _Pieces(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
 
 
 def _pieces(
@@ -387,12 +393,8 @@ def _pieces(
     run, node = (
         integers(table, name) if value is None else np.full(1, value) for name, value in values
     )
-    is_first = np.zeros(rows, np.bool_)
-    is_first[:1] = True
-    for column in (run, node):
-        if column.size > 1:
-            is_first[1:] |= column[1:] != column[:-1]
-    start = np.flatnonzero(is_first)
+    cuts = [np.flatnonzero(column[1:] != column[:-1]) + 1 for column in (run, node)]
+    start = np.unique(np.concatenate([np.arange(min(rows, 1)), *cuts]))
     return _Pieces(
         run=run[start if run.size > 1 else np.zeros_like(start)].astype(np.int64),
         node=node[start if node.size > 1 else np.zeros_like(start)].astype(np.int64),
@@ -426,6 +428,6 @@ def _sorted(groups: _OpenGroups, *, times: bool) -> pa.Table:
     kind, *columns = columns
     if np.all([column[1:] == column[:-1] for column in columns[:3]], axis=0).any():
         raise UserError(f"{groups.title}: two events of a node share a local_seq: record it again")
-    found = {name: to_arrow(column) for name, column in zip(names, columns, strict=True)}
+    numbers = {name: to_arrow(column) for name, column in zip(names, columns, strict=True)}
     kinds = strings(schema.KIND_NAMES)
-    return pa.table({**found, "kind": pa.DictionaryArray.from_arrays(to_arrow(kind), kinds)})
+    return pa.table({**numbers, "kind": pa.DictionaryArray.from_arrays(to_arrow(kind), kinds)})

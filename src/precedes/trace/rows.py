@@ -14,13 +14,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precedes import frames
 from precedes.errors import UserError
 from precedes.model import EventKind
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 BROADCAST: Final = int(EventKind.BROADCAST)
 DELIVER: Final = int(EventKind.DELIVER)
@@ -31,25 +36,25 @@ KINDS: Final = {kind.name.lower(): int(kind) for kind in EventKind}
 JUDGED: Final = {name: KINDS[name] for name in ("broadcast", "deliver", "crash", "join", "leave")}
 NO_MESSAGE: Final = -1
 
-# Rows at a time: what a pass over them adds to the memory of a process is a small multiple.
+# Rows of a chunk: a pass over them takes a small multiple of this in memory.
 CHUNK_ROWS: Final = 1 << 17
 
 
 class NoOrder(Exception):
-    """The rows do not come by node and in each node's own order, or seq is not 1, 2, 3, ...
+    """The rows are not ordered by node and in each node's own order, or seq is not 1, 2, 3, ...
 
-    They have to be brought together, or given numbers, before they can be read piece by piece.
+    They have to be sorted, or given numbers, before they can be read in chunks.
     """
 
 
 class Chunk(NamedTuple):
     """Rows of consecutive nodes: those of node ``first + i`` are ``bounds[i]`` to ``bounds[i+1]``.
 
-    A node's rows may go on in the next chunk. ``kind`` is that of ``EventKind``; rows of kinds
-    other than broadcast, deliver, crash, join and leave mean nothing and may be there. A join
-    with seq 0 names no message. A delivery of what nobody broadcast may name any pair; one
-    without a pair has the source -1. The arrays are contiguous and can be written to, since
-    compiled code tells such from others.
+    A node's rows may continue in the next chunk. ``kind`` is that of ``EventKind``; rows of kinds
+    other than broadcast, deliver, crash, join and leave are ignored. A join
+    with seq 0 names no message. A delivery without a broadcast may name any pair; one
+    without a pair has the source -1. The arrays are contiguous and writable, since
+    compiled code distinguishes such from others.
     """
 
     first: int
@@ -60,36 +65,39 @@ class Chunk(NamedTuple):
 
 
 class Rows(ABC):
-    """One run: its nodes, how many rows each has, and the rows themselves.
+    """One run: its nodes, the number of rows of each, and the rows themselves.
 
-    ``counts`` may be too high, never too low: work is shared out by it, and a seq above that
+    ``counts`` may be too high, never too low: work is divided by it, and a seq above that
     of its source is known to be a phantom.
     """
 
     nodes: int
     counts: NDArray[np.int64]
-    complete: bool  # the run ended by itself: what was not delivered is lost
+    complete: bool  # the run ended by itself: undelivered messages are lost
+    has_end: bool = False  # the log tells its end from a pause
     run_id: int | str
     origin: str
     skipped: int = 0  # lines of the log that could not be read as rows
-    notes: tuple[str, ...] = ()  # what is doubtful in the log
+    notes: tuple[str, ...] = ()  # doubts about the log
     address: str | None = None  # of the log that the rows are read from, piece by piece
+    folder: object = None  # temporary, and removed when nothing refers to it
 
     @abstractmethod
     def chunks(
         self, first: int, last: int, *, chunk_rows: int = CHUNK_ROWS, check: bool = False
     ) -> Iterator[Chunk]:
-        """The rows of nodes ``first`` up to and without ``last``, at most so many at a time.
+        """The rows of nodes ``first`` up to and without ``last``, at most this many at a time.
 
-        Nodes without rows may be left out. With ``check``, which the first pass asks for, rows
-        that do not stand in their node's order raise ``NoOrder``.
+        Nodes without rows may be left out. With ``check``, which the first pass sets, rows
+        that are not in their node's order raise ``NoOrder``.
         """
 
     def with_end(self, *, complete: bool) -> Self:
-        """The same run, known to be complete or not."""
-        found = copy.copy(self)
-        object.__setattr__(found, "complete", complete)  # a history is frozen
-        return found
+        """The same run, marked as complete or not."""
+        run = copy.copy(self)
+        for name, value in (("complete", complete), ("has_end", True)):
+            object.__setattr__(run, name, value)  # a history is frozen
+        return run
 
     def node_label(self, node: int) -> str:
         """A node's name for people."""
@@ -124,13 +132,13 @@ def cut_chunks(
 # The audit counts rows of a node and messages of a run in int32.
 INDEX_MAX: Final = 2**31 - 2
 
-# Of a history with at most so many rows what was found out about them is kept: 8 bytes a row.
+# For a history with at most this many rows, derived data are cached: 8 bytes a row.
 KEPT_ROWS: Final = 1 << 25
 
 # Rows at a time, so that intermediate arrays stay in the cache.
 STRIDE: Final = 1 << 16
 
-# Names that sort as numbers: what traces and databases usually call their nodes.
+# Names that sort as numbers, which most traces and databases use for their nodes.
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -138,7 +146,7 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 class History(Rows):
     """One run: rows ``offsets[p]`` to ``offsets[p + 1]`` are node p's, in p's own order.
 
-    Only broadcasts and deliveries are kept. A message that somebody delivered and nobody
+    Only broadcasts and deliveries are kept. A message that was delivered but never
     broadcast has the source -1 and the sequence 0.
     """
 
@@ -146,12 +154,12 @@ class History(Rows):
     offsets: NDArray[np.int64]  # nodes + 1
     kind: NDArray[np.int8]  # row: BROADCAST or DELIVER
     message: NDArray[np.int32]  # row: index of the message
-    message_source: NDArray[np.int32]  # message: who broadcast it, or -1
+    message_source: NDArray[np.int32]  # message: its source, or -1
     message_sequence: NDArray[np.int32]  # message: its source's first, second, ... broadcast
-    complete: bool  # the run ended by itself: what was not delivered is lost
+    complete: bool  # the run ended by itself: undelivered messages are lost
     crashed: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
-    # Joins: at which node, how many rows of it stand before, and what it begins with: a message
-    # and the earlier ones of its source, or -1 for nothing. A state of several sources is as many
+    # Joins: at which node, after how many of its rows, and its initial state: a message
+    # and the earlier ones of its source, or -1 for nothing. A state of several sources is that many
     # joins. Without any, a node is a member from the beginning.
     join_node: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     join_row: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
@@ -161,15 +169,18 @@ class History(Rows):
     message_names: list[str] | None = None
     phantom_names: dict[int, str] = field(default_factory=dict)
     time_us: NDArray[np.int64] | None = None  # row; never used to order anything
+    has_end: bool = False
     run_id: int | str = 0
     origin: str = ""
-    skipped: int = 0  # lines or records of the log that were not understood
-    notes: tuple[str, ...] = ()  # what is doubtful about the log, for people
+    skipped: int = 0  # lines or records of the log that were not parsed
+    notes: tuple[str, ...] = ()  # doubts about the log, for people
 
     def __post_init__(self) -> None:
-        """Refuse what compiled code could not index safely."""
+        """Raise for rows that compiled code could not index safely."""
         for name, dtype in _DTYPES.items():
-            object.__setattr__(self, name, _owned(getattr(self, name), dtype))
+            # One array type: read-only and strided arrays would each be compiled for separately.
+            array = np.require(getattr(self, name), dtype, ["C", "W"])
+            object.__setattr__(self, name, array)
         rows = self.message.size
         if self.offsets.size != self.nodes + 1 or self.kind.size != rows:
             raise UserError(f"{self._title()}: offsets, kind and message differ in length")
@@ -204,7 +215,7 @@ class History(Rows):
         return max(longest, self.nodes, self.messages)
 
     def _check_broadcasts(self) -> None:
-        """Every message with a source has one broadcast row, at that source."""
+        """Check that every message with a source has one broadcast row, at that source."""
         rows = np.flatnonzero(self.kind == BROADCAST)
         messages = self.message[rows]
         node = np.searchsorted(self.offsets, rows, side="right") - 1
@@ -216,7 +227,7 @@ class History(Rows):
 
     @property
     def messages(self) -> int:
-        """How many messages the table holds, phantoms included."""
+        """Number of messages in the table, phantoms included."""
         return int(self.message_source.size)
 
     def node_label(self, node: int) -> str:
@@ -232,6 +243,45 @@ class History(Rows):
         source = int(self.message_source[message])
         return f"{self.node_label(source)}:{int(self.message_sequence[message])}"
 
+    def to_arrow(self) -> pa.Table:
+        """The events as a table: run_id, node, local_seq, time_us, kind, message.
+
+        ``from_arrow`` makes the same history of it, without nodes that have no events.
+        """
+        import pyarrow as pa
+
+        from precedes.trace.schema import EVENTS
+
+        about = self._about
+        at = about.row + self.offsets[about.node]
+        node = np.repeat(np.arange(self.nodes), np.diff(self.offsets))
+        sent, first = self._sent
+        index = np.where(about.source < 0, -1, first[about.source] + about.seq - 1)
+        named = np.where(about.source < 0, about.seq - 1, np.append(sent, NO_MESSAGE)[index])
+        message = np.insert(self.message, at, named)
+        node = np.insert(node, at, about.node)
+        is_event = np.insert(np.ones(self.kind.size, np.bool_), at, False)
+        first_row = np.searchsorted(node, np.arange(self.nodes))
+        time = pa.nulls(node.size, pa.int64())
+        if self.time_us is not None:
+            time = pa.array(np.insert(self.time_us, at, 0), mask=~is_event)
+        names = [self.node_label(number) for number in range(self.nodes)]
+        labels = [self.message_label(number) for number in range(self.messages)]
+        kind = pa.array([item.name.lower() for item in EventKind], pa.string())
+        columns = [
+            pa.array([str(self.run_id)], pa.string()).take(pa.array(np.zeros(node.size, np.int32))),
+            pa.array(names, pa.string()).take(pa.array(node)),
+            pa.array(np.arange(node.size) - first_row[node]),
+            time,
+            kind.take(pa.array(np.insert(self.kind, at, about.kind))),
+            pa.array(labels, pa.string()).take(pa.array(message, mask=message < 0)),
+        ]
+        return pa.Table.from_arrays(columns, schema=EVENTS)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """``to_arrow`` as a DataFrame of pandas."""
+        return frames.pandas_of(self.to_arrow())
+
     def rows_of(self, node: int) -> slice:
         """The rows of a node."""
         return slice(int(self.offsets[node]), int(self.offsets[node + 1]))
@@ -245,7 +295,7 @@ class History(Rows):
         if begin == end:
             yield from cut_chunks(first, offsets[first : last + 1], chunk_rows, self._columns)
             return
-        # Rows about members go between the others.
+        # Rows about members are inserted between the others.
         wide = offsets[first : last + 1] + np.concatenate(
             ([0], np.cumsum(np.bincount(about.node[begin:end] - first, minlength=last - first)))
         )
@@ -278,7 +328,7 @@ class History(Rows):
         source, seq = np.empty(message.size, np.int32), np.empty(message.size, np.int32)
         for start in range(0, message.size, CHUNK_ROWS):
             part = slice(start, start + CHUNK_ROWS)
-            # NumPy would turn the numbers into its own kind of index for each of the two.
+            # NumPy would convert the numbers into its own kind of index for each of the two.
             index = message[part].astype(np.intp)
             self.message_source.take(index, mode="clip", out=source[part])
             self._ranks.take(index, mode="clip", out=seq[part])
@@ -317,11 +367,11 @@ class History(Rows):
 
     @cached_property
     def _about(self) -> _About:
-        """Joins where they stand, crashes and leaves at the end of their nodes."""
+        """Joins at their places, crashes and leaves at the end of their nodes."""
         ends = np.concatenate((self.crashed, self.departed))
         node = np.concatenate((self.join_node, ends))
         sizes = (self.join_node.size, self.crashed.size, self.departed.size)
-        # A join with nothing has the message -1: the last of these.
+        # An empty join has the message -1: the last of these.
         source = np.append(self.message_source, -1)[self.join_message]
         seq = np.append(self._ranks, 0)[self.join_message]
         row = np.concatenate((self.join_row, np.diff(self.offsets)[ends]))
@@ -350,18 +400,13 @@ _DTYPES: Final[dict[str, type[np.signedinteger[Any]]]] = {
 }
 
 
-def _owned(array: NDArray[Any], dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
-    # One array type: read-only and strided arrays would each be compiled for separately.
-    return np.require(array, dtype, ["C", "W"])
-
-
-def _check_range(array: NDArray[Any], low: int, high: int, what: str) -> None:
+def _check_range(array: NDArray[Any], low: int, high: int, name: str) -> None:
     if array.size and (int(array.min()) < low or int(array.max()) >= high):
-        raise UserError(f"{what} is outside {low}..{high - 1}")
+        raise UserError(f"{name} is outside {low}..{high - 1}")
 
 
 class _About(NamedTuple):
-    """Rows about members: at which node, and how many of its broadcasts and deliveries before."""
+    """Rows about members: at which node, and the number of its broadcasts and deliveries before."""
 
     node: NDArray[np.int32]
     row: NDArray[np.int64]
@@ -411,7 +456,7 @@ def make_history(
     time_us: NDArray[np.int64] | None = None,
     **fields: Any,
 ) -> History:
-    """A history of these rows; those about membership are taken out."""
+    """A history of these rows, with those about membership separated."""
     about = (kind != BROADCAST) & (kind != DELIVER)
     if about.any():
         rows = np.flatnonzero(about)
@@ -428,9 +473,9 @@ def _members(
     message: NDArray[np.int32],
     offsets: NDArray[np.int64],
 ) -> dict[str, NDArray[Any]]:
-    """Crashes, joins and leaves, from the rows that tell of them."""
+    """Crashes, joins and leaves, from their rows."""
     node = (np.searchsorted(offsets, rows, side="right") - 1).astype(np.int32)
-    # How many broadcasts and deliveries of the same node come before.
+    # The number of broadcasts and deliveries of the same node before each.
     first = np.searchsorted(rows, offsets[node])
     own = rows - offsets[node] - (np.arange(rows.size) - first)
     joins = kind == JOIN
@@ -453,9 +498,9 @@ def _messages(
     *,
     title: str,
 ) -> dict[str, Any]:
-    """Number the broadcasts in the order of rows, and find them again in the deliveries.
+    """Number the broadcasts in the order of rows, and look them up for the deliveries.
 
-    Phantoms come last. Names are there only if a ``seq`` is not the position among its source's.
+    Phantoms come last. Names are kept only if a ``seq`` is not the position among its source's.
     """
     nodes = offsets.size - 1
     rows = np.flatnonzero(kind == BROADCAST)

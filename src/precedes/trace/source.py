@@ -1,7 +1,7 @@
-"""Opens a log once, wherever it is: in a file, a store, a pipe, standard input, a file object.
+"""Opens a log once, at any location: a file, a store, a pipe, standard input, a file object.
 
-The first bytes tell the format. They are read ahead and given back, since a pipe can be read only
-once. Text may be compressed: gzip and zstd are known by their first bytes too.
+The first bytes decide the format. They are read ahead and replayed, since a pipe can be read only
+once. Text may be compressed: gzip and zstd are detected by their first bytes too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -25,6 +25,37 @@ from precedes.stores import Address, Place
 from precedes.stores.address import READ_BYTES
 
 Log = Place | BinaryIO
+
+
+@runtime_checkable
+class Recorded(Protocol):
+    """A run that can write its trace, as a result of the simulator can."""
+
+    @property
+    def title(self) -> str:
+        """Name of the run in reports."""
+
+    @property
+    def trace(self) -> str | None:
+        """The file that has its trace already."""
+
+    def write_trace(self, path: Place) -> None:
+        """Write the trace, whole or not at all."""
+
+
+class ArrowTable(Protocol):
+    """A table of Arrow, or a DataFrame that offers its columns as an Arrow stream."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """See the Arrow PyCapsule interface."""
+
+
+class SparkTable(Protocol):
+    """A DataFrame of Spark."""
+
+    def toArrow(self) -> Any:
+        """Collect the rows."""
+
 
 STANDARD_INPUT: Final = Address.of("-")
 OPENING_BYTES: Final = 4096
@@ -38,7 +69,7 @@ BOM: Final = b"\xef\xbb\xbf"  # Windows editors put it before UTF-8
 
 
 class Source:
-    """An open log: its name for messages, how it begins, and a file to read it from."""
+    """An open log: its title for messages, its first bytes, and a file to read it from."""
 
     def __init__(self, title: str, file: BinaryIO, buffer_bytes: int = BUFFER_BYTES) -> None:
         self.title = title
@@ -56,8 +87,8 @@ class Source:
     def seekable(self) -> Iterator[BinaryIO]:
         """The log as a seekable file; a pipe is copied to disk first, once.
 
-        The copy is a temporary file, gone when the log is closed; a disk without room for it is a
-        UserError.
+        The copy is a temporary file, removed when the log is closed; a disk without room for it is
+        a UserError.
         """
         if self._copy is None and self._file.seekable() and self._file.tell() == len(self.opening):
             yield self._file
@@ -68,7 +99,7 @@ class Source:
         yield self._copy
 
     def close(self) -> None:
-        """Give up the copy, if there is one; the file is its owner's."""
+        """Remove the copy, if there is one; the file belongs to its owner."""
         if self._copy is not None:
             self._copy.close()
 
@@ -145,24 +176,24 @@ def _file(address: Address) -> BinaryIO:
     try:
         return address.open()
     except FileNotFoundError:
-        if address.is_folder():  # in a store nothing bears the name of a folder
+        if address.is_folder():  # in a store nothing has the name of a folder
             raise IsADirectoryError from None
         raise
 
 
-def title_of(log: Log) -> str:
-    """What to call a log in messages and reports."""
+def title_of(log: object) -> str:
+    """The title of a log in messages and reports."""
     if isinstance(log, str | os.PathLike):
         address = Address.of(log)
         return "standard input" if address == STANDARD_INPUT else str(address)
-    name = getattr(log, "name", None)
-    return name if isinstance(name, str) else "log"
+    names = (getattr(log, key, None) for key in ("title", "origin", "name"))
+    return next((name for name in names if isinstance(name, str) and name), "log")
 
 
 def unpacked(source: Source) -> io.BufferedReader:
     """The text of a log, of all the parts if it was compressed in several.
 
-    What is cut short or damaged raises an OSError or EOFError when it is read.
+    Truncated or damaged data raise an OSError or EOFError when they are read.
     """
     if source.opening.startswith(GZIP_MAGIC):
         return io.BufferedReader(_Gunzipped(source.stream), BUFFER_BYTES)
@@ -172,7 +203,7 @@ def unpacked(source: Source) -> io.BufferedReader:
 
 
 def opening_of(text: io.BufferedReader) -> bytes:
-    """How the text begins, which is left to be read."""
+    """The beginning of the text, which stays unread."""
     return text.peek(BUFFER_BYTES).removeprefix(BOM)
 
 

@@ -4,13 +4,13 @@
 directory of them. A line without its end is left for later. A directory is one log: each node's own
 order is that in which its lines stand, so a node has all its lines in one file. Positions
 (``local_seq``), where lines have them, rise at each node: one that does not is refused, since an
-earlier row could still come. ``Naming`` gives nodes and messages their numbers as they appear. A
-message has its number from its broadcast on; what is delivered before that was read has a label,
-whose message is known later. Names are kept for good, about 200 bytes each.
+earlier row could still come. ``Naming`` numbers nodes and messages as they appear. A
+message has its number from its broadcast on; a delivery that is read earlier has a label,
+whose message is known later. Names are kept permanently, about 200 bytes each.
 
 ``_MemberTail`` follows the logs that the members of a live group write into a directory. A member
-that starts later is waited for; a row that is half written is left for later; a member that was
-restarted has begun its log again, so that its earlier rows are gone: a UserError. The group has
+that starts later is awaited; a row that is half written is left for later; a member that was
+restarted has begun its log again, so that its earlier rows are lost: a UserError. The group has
 ended when all members have, or some have and nothing has been written for a while: a member that
 was killed leaves no mark.
 """
@@ -35,7 +35,8 @@ from precedes.errors import UserError
 from precedes.model import EventKind, printable
 from precedes.stores import Address, Place
 from precedes.trace import member_log
-from precedes.trace.dialect import ONE_RUN, Dialect, Found
+from precedes.trace.arrays import repeated, strings, to_arrow
+from precedes.trace.dialect import ONE_RUN, Dialect, Notes
 from precedes.trace.formats import jsonl, tables
 from precedes.trace.formats.text import BLOCK_BYTES, LINE_BYTES_MAX, Block
 from precedes.trace.members import holds_member_logs, read_members
@@ -50,7 +51,7 @@ from precedes.trace.source import BOM, GZIP_MAGIC, ZSTD_MAGIC
 SHIFT: Final = 32
 NO_MESSAGE: Final = -1
 
-# So many bytes before the place up to which a file was read must still be what they were.
+# This many bytes before the read position must be unchanged.
 MARK_BYTES: Final = 256
 
 
@@ -66,11 +67,11 @@ class Rows(NamedTuple):
     message: NDArray[np.int64]
 
     def at(self, index: NDArray[Any]) -> Rows:
-        """The rows that an index chooses."""
+        """The rows that an index selects."""
         return Rows(self.node[index], self.kind[index], self.message[index])
 
     def then(self, others: Rows) -> Rows:
-        """These rows and others behind them."""
+        """These rows followed by others."""
         if not self.node.size:
             return others
         if not others.node.size:
@@ -91,19 +92,19 @@ def _message_of(source: int, sequence: int) -> int:
 
 
 def label_of(message: int) -> str:
-    """What a message is called that has no name: its source and its sequence."""
+    """The label of a message without a name: its source and its sequence."""
     return f"{message >> SHIFT}:{message & (1 << SHIFT) - 1}"
 
 
 class End(NamedTuple):
-    """Whether what was not delivered is lost, and which nodes crashed."""
+    """The end of a log: if undelivered messages are lost, and the nodes that crashed."""
 
     complete: bool
     crashed: list[int]
 
 
 class _GrowingFile:
-    """Reads on from where it was. A file that shrinks, or holds something else, is a UserError."""
+    """A file with a read position. One that shrinks or has other contents is a UserError."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -111,7 +112,7 @@ class _GrowingFile:
         self._mark = b""
 
     def read(self, limit_bytes: int) -> bytes:
-        """What comes next, at most so many bytes; nothing if the file did not grow."""
+        """The next bytes, up to a limit; empty if the file did not grow."""
         begin = self.offset - len(self._mark)
         try:
             descriptor = os.open(self.path, os.O_RDONLY)
@@ -126,18 +127,18 @@ class _GrowingFile:
         if len(data) < len(self._mark):
             raise UserError(f"{self.path} has become shorter: a log that is followed only grows")
         if not data.startswith(self._mark):
-            raise UserError(f"{self.path} was replaced by another file: follow it anew")
+            raise UserError(f"{self.path} was replaced by another file: follow it from the start")
         return data[len(self._mark) :]
 
     def written_bytes(self) -> int:
-        """Size of the file now; 0 if it cannot be found out, as the next ``read`` reports."""
+        """Size of the file now; 0 if it cannot be determined, which the next ``read`` reports."""
         try:
             return os.path.getsize(self.path)
         except OSError:
             return 0
 
     def advance(self, data: bytes) -> None:
-        """What ``read`` gave is used up to here: the next call begins behind it."""
+        """Consume the result of ``read`` up to here: the next call begins after it."""
         self.offset += len(data)
         self._mark = (self._mark + data[-MARK_BYTES:])[-MARK_BYTES:]
 
@@ -146,24 +147,24 @@ class _GrowingFile:
         self.offset, self._mark = 0, b""
 
     def pack(self) -> dict[str, Any]:
-        """Where it is, as plain values."""
+        """The read position, as plain values."""
         return {"offset": self.offset, "mark": self._mark.hex()}
 
     def unpack(self, about: dict[str, Any]) -> None:
-        """Go on where another one was packed."""
+        """Restore the result of ``pack``."""
         self.offset, self._mark = int(about["offset"]), bytes.fromhex(about["mark"])
 
 
 class Tail(ABC):
     """A log that is read while it is written.
 
-    ``options`` say how it is read: with others, what was read would have been something else.
+    ``options`` are those that the rows depend on.
     """
 
     title: str
     options: Mapping[str, Any]
     is_closed: bool  # all nodes are known before the first row
-    nodes: int = 0  # how many are known
+    nodes: int = 0  # number of known nodes
 
     @property
     def run_id(self) -> int | str:
@@ -177,13 +178,13 @@ class Tail(ABC):
 
     @abstractmethod
     def read(self, *, resting: Collection[int] = ()) -> Rows | None:
-        """Some new rows, or None if nothing new was written; those of nodes that rest may wait.
+        """Some new rows, or None if nothing new was written; nodes that are paused may be left out.
 
         Lines that are not judged are new too, so that there may be no rows.
         """
 
     def finish(self) -> Rows:
-        """What is left when nothing more will be written."""
+        """The remaining rows, when nothing more will be written."""
         return NO_ROWS
 
     @abstractmethod
@@ -191,15 +192,15 @@ class Tail(ABC):
         """Size of the log now: it changes with every write."""
 
     def end(self) -> End:
-        """How the log ends, if this is its end; unless it says so, rows may be missing."""
+        """The end of the log, if this is it; without an end mark, rows may be missing."""
         return End(False, [])
 
     def is_over(self, *, quiet_s: float) -> bool:
-        """Whether no more rows will come, after that time without a write."""
+        """Return whether no more rows will come, after that time without a write."""
         return False
 
     def gone(self) -> list[int]:
-        """Nodes that will have no more rows; a row of a crash or a leave says so by itself."""
+        """Nodes that will have no more rows; a row of a crash or a leave implies it."""
         return []
 
     def node_label(self, node: int) -> str:
@@ -207,32 +208,32 @@ class Tail(ABC):
         return str(node)
 
     def message_label(self, message: int) -> str:
-        """The name of a message as ``Rows`` has it."""
+        """The name of a message in ``Rows``."""
         return label_of(message)
 
     def size_bytes(self) -> int:
-        """What names take."""
+        """Memory of the names."""
         return 0
 
     @abstractmethod
     def rewind(self) -> None:
-        """Read all again."""
+        """Start again from the beginning of the log."""
 
     @abstractmethod
     def history(self) -> History:
-        """What was read, as the batch audit reads it."""
+        """All rows so far, as the batch audit reads them."""
 
     def node_in(self, history: History, node: int) -> int:
-        """A node as that history numbers it."""
+        """The number of a node in that history."""
         return node
 
     @abstractmethod
     def pack(self) -> dict[str, Any]:
-        """Where it is, as plain values."""
+        """The state, as plain values."""
 
     @abstractmethod
     def unpack(self, about: dict[str, Any]) -> None:
-        """Go on where another one was packed."""
+        """Restore the result of ``pack``."""
 
 
 NAME_BYTES: Final = 200
@@ -240,7 +241,7 @@ FIRST_LABEL: Final = -2
 
 
 class Naming:
-    """The names that were met."""
+    """The names so far."""
 
     def __init__(self) -> None:
         self.names: list[str] = []  # of nodes
@@ -258,7 +259,7 @@ class Naming:
         return int(run) if RUN_NUMBER.fullmatch(run) else run
 
     def take_runs(self, runs: Iterable[str], where: str) -> None:
-        """Take note of the run of some rows; a second one is a UserError."""
+        """Record the run of some rows; a second one is a UserError."""
         for run in runs:
             if self._run is None:
                 self._run = run
@@ -328,7 +329,7 @@ class Naming:
         return self._sent[message >> SHIFT][(message & (1 << SHIFT) - 1) - 1]
 
     def size_bytes(self) -> int:
-        """What names take, about."""
+        """Approximate memory of the names."""
         return NAME_BYTES * len(self._numbers)
 
     def pack(self) -> dict[str, Any]:
@@ -342,7 +343,7 @@ class Naming:
         }
 
     def unpack(self, about: dict[str, Any]) -> None:
-        """Know what another one knew."""
+        """Restore the result of ``pack``."""
         self.names, self._sent, self._run = about["names"], about["sent"], about["run"]
         self._labels = about["labels"]
         self._label_message = array("q", about["label_message"])
@@ -371,10 +372,10 @@ class _LinesTail(Tail):
             "kinds": dict(dialect.kinds),
             "delimiter": dialect.delimiter,
         }
-        self._files: dict[str, _LinesFile] = {}
+        self._files: dict[str, LinesFile] = {}
         self._naming = Naming()
         self._owner: dict[str, str] = {}  # node: the file that has its lines
-        self._found = Found()  # whether rows have positions: all, or none
+        self._notes = Notes()  # whether rows have positions: all, or none
 
     @property
     def run_id(self) -> int | str:
@@ -387,7 +388,7 @@ class _LinesTail(Tail):
         return self._naming.labels
 
     def read(self, *, resting: Collection[int] = ()) -> Rows | None:
-        """New rows of all files; lines of nodes that rest stand between others, and come too."""
+        """New rows of all files; lines of paused nodes between others are included."""
         self._find()
         rows = None
         for file in self._files.values():
@@ -417,41 +418,41 @@ class _LinesTail(Tail):
         return self._naming.message_label(message)
 
     def size_bytes(self) -> int:
-        """What names take."""
+        """Memory of the names."""
         return self._naming.size_bytes()
 
     def rewind(self) -> None:
-        """Read all again."""
+        """Start again from the beginning of the log."""
         self._naming.forget_messages()
         for file in self._files.values():
             file.rewind()
 
     def history(self) -> History:
-        """What was read, as the batch audit reads it."""
-        found = Found()
+        """All rows so far, as the batch audit reads them."""
+        notes = Notes()
         files = [self._files[name] for name in sorted(self._files)]
-        batches = (batch for file in files for batch in file.past(found))
-        (history,) = histories(batches, found, title=self.title)
+        batches = (batch for file in files for batch in file.past(notes))
+        (history,) = histories(batches, notes, title=self.title)
         return history
 
     def node_in(self, history: History, node: int) -> int:
-        """A node as a history numbers it: by its name."""
+        """The number of a node in a history: by its name."""
         assert history.node_names is not None
         return history.node_names.index(self.node_label(node))
 
     def pack(self) -> dict[str, Any]:
-        """Where it is, as plain values."""
+        """The state, as plain values."""
         files = {name: file.pack() for name, file in self._files.items()}
-        more = {"owner": self._owner, "has_order": self._found.has_order}
+        more = {"owner": self._owner, "has_order": self._notes.has_order}
         return {"files": files, "naming": self._naming.pack(), **more}
 
     def unpack(self, about: dict[str, Any]) -> None:
-        """Go on where another one was packed."""
+        """Restore the result of ``pack``."""
         for name, place in about["files"].items():
             self._add(self._home() / name).unpack(place)
         self._naming.unpack(about["naming"])
         self.nodes = len(self._naming.names)
-        self._owner, self._found.has_order = about["owner"], about["has_order"]
+        self._owner, self._notes.has_order = about["owner"], about["has_order"]
 
     def _home(self) -> Path:
         return self._path if os.path.isdir(self._path) else self._path.parent
@@ -467,13 +468,13 @@ class _LinesTail(Tail):
             if path.name not in self._files:
                 self._add(path)
 
-    def _add(self, path: Path) -> _LinesFile:
-        file = _LinesFile(path, self._format, self._dialect, self._found)
+    def _add(self, path: Path) -> LinesFile:
+        file = LinesFile(path, self._format, self._dialect, self._notes)
         self._files[path.name] = file
         return file
 
     def _is_followed(self, path: Path) -> bool:
-        """Whether a path in the directory is part of the log; its rows must not go unnoticed."""
+        """Return whether a path in the directory is part of the log; no row may be missed."""
         suffixes = SUFFIXES[self._format]
         if path.name.endswith(suffixes):
             return True
@@ -484,8 +485,8 @@ class _LinesTail(Tail):
             "rename it, or move it elsewhere"
         )
 
-    def _take(self, file: _LinesFile, block: bytes) -> Rows:
-        """The rows in some lines; they are read then."""
+    def _take(self, file: LinesFile, block: bytes) -> Rows:
+        """The rows in some lines, which count as read."""
         table = file.events(block)
         self._naming.take_runs(table.column("run_id").unique().to_pylist(), self.title)
         rows = NO_ROWS
@@ -494,7 +495,7 @@ class _LinesTail(Tail):
                 if self._owner.setdefault(name, file.path.name) != file.path.name:
                     raise UserError(
                         f"node {name} has lines in {self._owner[name]} and in {file.path.name}: "
-                        "which come first is not known, so a node's lines must be in one file"
+                        "their order is unknown, so a node's lines must be in one file"
                     )
             file.check_positions(packed)
             rows = self._naming.rows(packed, file.where)
@@ -503,17 +504,22 @@ class _LinesTail(Tail):
         return rows
 
 
-class _LinesFile:
-    """One file of lines."""
+class LinesFile:
+    """A file of lines that is appended to."""
 
-    def __init__(self, path: Path, format: str, dialect: Dialect, found: Found) -> None:
+    def __init__(self, path: Path, format: str, dialect: Dialect, notes: Notes) -> None:
         self.path = path
         self.lines = 0
         self._format, self._dialect = format, dialect.at(Address.of(path))
-        self._found = found  # of all files
+        self._notes = notes  # of all files
         self._file = _GrowingFile(path)
         self._header = b""  # of a table
         self._last: dict[str, int] = {}  # node: the position of its last row
+
+    @property
+    def offset(self) -> int:
+        """The place in the file up to which it was read."""
+        return self._file.offset
 
     def read(self) -> bytes:
         """Whole lines that were added, about a block of them."""
@@ -532,46 +538,48 @@ class _LinesFile:
             size *= 2
 
     def _whole_rows(self, lines: bytes) -> int:
-        """How many bytes the header and the whole rows of some lines take."""
+        """The number of bytes of the header and the whole rows in some lines."""
         begin = 0 if self._header else _first_line(lines)
         header = (self._header or lines[:begin]).decode(errors="replace")
         mark = tables.separator_of(header, self._dialect)
         return len(lines) if mark is None else begin + tables.whole_rows(lines[begin:], mark)
 
     def rest(self) -> bytes:
-        """What stands behind the last whole line."""
+        """The bytes after the last whole line."""
         return self._file.read(LINE_BYTES_MAX)
 
     def written_bytes(self) -> int:
         """Size of the file now."""
         return self._file.written_bytes()
 
-    def past(self, found: Found) -> Iterator[pa.RecordBatch]:
-        """All that was read, as the batch audit reads it."""
+    def past(self, notes: Notes) -> Iterator[pa.RecordBatch]:
+        """All rows so far, as the batch audit reads them."""
         if self._file.offset:
             with self.path.open("rb") as file:
                 text = io.BufferedReader(io.BytesIO(file.read(self._file.offset)))
             title = str(self.path)
-            yield from TEXT[self._format](text, title=title, dialect=self._dialect, found=found)
+            yield from TEXT[self._format](text, title=title, dialect=self._dialect, notes=notes)
 
     def advance(self, block: bytes) -> None:
-        """These lines are read."""
+        """Mark these lines as read."""
         is_table = self._format == "csv"
+        if is_table and not self._header:
+            self._header = block[: _first_line(block)]
         self.lines += len(LINE_END.findall(block)) if is_table else block.count(b"\n")
         self._file.advance(block)
 
     def rewind(self) -> None:
-        """Read all again."""
+        """Start again from the beginning of the file."""
         self.lines, self._last, self._header = 0, {}, b""
         self._file.rewind()
 
     def pack(self) -> dict[str, Any]:
-        """Where it is, as plain values."""
+        """The state, as plain values."""
         more = {"header": self._header.hex(), "last": self._last}
         return {"lines": self.lines, **more, **self._file.pack()}
 
     def unpack(self, about: dict[str, Any]) -> None:
-        """Go on where another one was packed."""
+        """Restore the result of ``pack``."""
         self.lines, self._last = about["lines"], about["last"]
         self._header = bytes.fromhex(about["header"])
         self._file.unpack(about)
@@ -585,25 +593,22 @@ class _LinesFile:
 
     def where(self, node: str, place: int) -> str:
         """The place of a row for people."""
-        return f"{self.path}, {'local_seq' if self._found.has_order else 'line'} {place}"
+        return f"{self.path}, {'local_seq' if self._notes.has_order else 'line'} {place}"
 
     def _jsonl(self, block: bytes) -> list[pa.RecordBatch]:
         lines = Block(self.lines + 1, block)
-        title, found = str(self.path), self._found
-        return list(jsonl.block_batches(lines, title=title, dialect=self._dialect, found=found))
+        title, notes = str(self.path), self._notes
+        return list(jsonl.block_batches(lines, title=title, dialect=self._dialect, notes=notes))
 
     def _csv(self, block: bytes) -> list[pa.RecordBatch]:
         title = f"{self.path}, behind line {self.lines - 1}" if self._header else str(self.path)
-        if not self._header:
-            end = _first_line(block)
-            self._header, block = block[:end], block[end:]
-        found = self._found
-        found.rows = max(self.lines - 1, 0)
+        notes = self._notes
+        notes.rows = max(self.lines - 1, 0)
         reader: Any = io.BufferedReader(io.BytesIO(self._header + block))
-        return list(tables.csv_batches(reader, title=title, dialect=self._dialect, found=found))
+        return list(tables.csv_batches(reader, title=title, dialect=self._dialect, notes=notes))
 
     def check_positions(self, rows: Packed) -> None:
-        """Rows of a node must come in its own order: an earlier one could still come."""
+        """Check that positions rise at each node: an earlier one could still come."""
         for key, name in enumerate(rows.key_node.to_pylist()):
             position = rows.position[rows.bounds[key] : rows.bounds[key + 1]].astype(np.int64)
             place = np.append(self._last.get(name, FIRST_PLACE), rows.low[key] + position)
@@ -618,7 +623,7 @@ class _LinesFile:
 
 
 def _first_line(block: bytes) -> int:
-    """Where the first line of a table ends."""
+    """The end of the first line of a table."""
     end = LINE_END.search(block)
     return end.end() if end else len(block)
 
@@ -643,13 +648,13 @@ class _MemberTail(Tail):
         self._sent: dict[int, int] = {}
 
     def read(self, *, resting: Collection[int] = ()) -> Rows | None:
-        """New rows of all members but those that rest."""
+        """New rows of all members that are not paused."""
         self._find()
         before = self._read_bytes()
-        found = [self._read_of(m) for m in sorted(self._files) if m not in resting]
+        rows = [self._read_of(m) for m in sorted(self._files) if m not in resting]
         if self._read_bytes() == before:
             return None
-        return Rows(*map(np.concatenate, zip(NO_ROWS, *found, strict=True)))
+        return Rows(*map(np.concatenate, zip(NO_ROWS, *rows, strict=True)))
 
     def _read_bytes(self) -> int:
         return sum(file.offset for file in self._files.values())
@@ -660,12 +665,12 @@ class _MemberTail(Tail):
         return sum(file.written_bytes() for file in self._files.values())
 
     def end(self) -> End:
-        """How the log ends, if this is its end."""
+        """The end of the log, if this is it."""
         crashed = [m for m in range(self.nodes) if self._status.get(m) != member_log.ENDED]
         return End(len(crashed) < self.nodes, crashed)
 
     def is_over(self, *, quiet_s: float) -> bool:
-        """Whether no more rows will come, after so long a time without one."""
+        """Return whether no more rows will come, after this time without one."""
         status = [self._status.get(member, member_log.OPEN) for member in range(self.nodes)]
         if member_log.OPEN in status:
             return member_log.ENDED in status and quiet_s >= QUIET_S
@@ -676,17 +681,17 @@ class _MemberTail(Tail):
         return [m for m, status in self._status.items() if status != member_log.OPEN]
 
     def rewind(self) -> None:
-        """Read all again."""
+        """Start again from the beginning of the logs."""
         self._sent = {}
         for file in self._files.values():
             file.rewind()
 
     def history(self) -> History:
-        """What the batch audit reads; rows that were written since then among it."""
+        """All rows as the batch audit reads them, including those written since the last read."""
         return read_members(self._directory)
 
     def pack(self) -> dict[str, Any]:
-        """Where it is, as plain values."""
+        """The state, as plain values."""
         return {
             "nodes": self.nodes,
             "files": {str(member): file.pack() for member, file in self._files.items()},
@@ -695,12 +700,12 @@ class _MemberTail(Tail):
         }
 
     def unpack(self, about: dict[str, Any]) -> None:
-        """Go on where another one was packed."""
+        """Restore the result of ``pack``."""
         self._find()
         for name, place in about["files"].items():
             member = int(name)
             if self._about.get(member, {}).get("started_unix_ns") != about["started"][name]:
-                raise UserError(f"{self.title} is not the log that was followed: begin anew")
+                raise UserError(f"{self.title} is not the log that was followed: start over")
             self._files[member].unpack(place)
         self._sent = {int(member): count for member, count in about["sent"].items()}
 
@@ -712,8 +717,8 @@ class _MemberTail(Tail):
             raise UserError(f"cannot read {self._directory}: {error.strerror}") from None
         known = {file.path for file in self._files.values()}
         for path in paths:
-            if path not in known and (found := member_log.read_header(path)) is not None:
-                self._add(path, found)
+            if path not in known and (header := member_log.read_header(path)) is not None:
+                self._add(path, header)
 
     def _add(self, path: Path, about: dict[str, Any]) -> None:
         member = about["member"]
@@ -731,10 +736,10 @@ class _MemberTail(Tail):
         now = member_log.read_header(file.path)
         if now is None or now["started_unix_ns"] != self._about[member]["started_unix_ns"]:
             raise UserError(
-                f"{file.path} was begun anew: member {member} was restarted, and what it had "
-                "logged is gone; follow the logs anew"
+                f"{file.path} was started again: member {member} was restarted, and its earlier "
+                "rows are lost; follow the logs from the start"
             )
-        # The mark comes after the last row: read in this order, it says that no row is missing.
+        # The mark follows the last row: read in this order, it proves that no row is missing.
         self._status[member] = now["status"]
         if now["status"] == member_log.BROKEN:
             raise UserError(
@@ -766,6 +771,70 @@ class _MemberTail(Tail):
         return Rows(np.full(kind.size, member, np.int32), kind, message)
 
 
+class MemberFile:
+    """The log of one member while it is written, as common rows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = _GrowingFile(path)
+        self._member = -1  # not known before the first ``read``
+        self._events = 0  # before the place up to which it was read
+
+    @property
+    def offset(self) -> int:
+        """The place in the file up to which it was read."""
+        return self._file.offset
+
+    def read(self) -> bytes:
+        """Whole rows that were added; the first time, the header."""
+        about = member_log.read_header(self.path)
+        if about is None:
+            return b""
+        if about["status"] == member_log.BROKEN:
+            raise UserError(f"{self.path} lacks events: the member could not write them")
+        self._member = about["member"]
+        if self.offset == 0:
+            return self._file.read(member_log.HEADER_BYTES)
+        data = self._file.read(READ_BYTES)
+        return data[: len(data) // member_log.ROW_BYTES * member_log.ROW_BYTES]
+
+    def events(self, block: bytes) -> pa.Table:
+        """The events in a block of ``read``, numbered from 0."""
+        if self.offset == 0:
+            return EVENTS.empty_table()
+        log, judged = self._judged(block)
+        names = strings([kind.name.lower() for kind in EventKind])
+        count = int(judged.sum())
+        columns = {
+            "node": repeated(str(self._member), count),
+            "local_seq": to_arrow(self._events + np.arange(count)),
+            "time_us": to_arrow(log.time_ns[judged] // 1000),
+            "kind": names.take(to_arrow(log.kind[judged])),
+            "source": to_arrow(log.source[judged]),
+            "seq": to_arrow(log.sequence[judged]),
+        }
+        return pa.Table.from_batches([tables.events_of(columns, Dialect(), first=0)], EVENTS)
+
+    def advance(self, block: bytes) -> None:
+        """Mark a block of ``read`` as read."""
+        if self.offset:
+            self._events += int(self._judged(block)[1].sum())
+        self._file.advance(block)
+
+    def _judged(self, block: bytes) -> tuple[member_log.DecodedRows, NDArray[np.bool_]]:
+        log = member_log.decode_rows(block, self.path)
+        return log, np.isin(log.kind, JUDGED_KINDS)
+
+    def pack(self) -> dict[str, Any]:
+        """The position as plain values."""
+        return {"events": self._events, **self._file.pack()}
+
+    def unpack(self, about: dict[str, Any]) -> None:
+        """Continue from a packed position."""
+        self._events = int(about["events"])
+        self._file.unpack(about)
+
+
 FORMATS: Final = ("auto", "members", "jsonl", "csv")
 STOP_WITHIN_S: Final = 0.05
 
@@ -773,7 +842,7 @@ STOP_WITHIN_S: Final = 0.05
 def open_tail(
     source: Place, format: str = "auto", *, dialect: Dialect | None = None
 ) -> Tail | None:
-    """A log to follow; None for a directory in which there is nothing yet."""
+    """A log to follow; None for a directory without any yet."""
     if format not in FORMATS:
         known = ", ".join(FORMATS)
         raise UserError(f"cannot follow logs of format {format!r}: choose from {known}")
@@ -799,7 +868,7 @@ def open_tail(
 
 
 def ticks(every_s: float, is_stopped: Callable[[], bool]) -> Iterator[float]:
-    """Seconds since the first call, again and again, with a pause in between, until stopped."""
+    """Seconds since the first call, repeatedly, with a pause in between, until stopped."""
     began_s = time.monotonic()
     while not is_stopped():
         yield (now_s := time.monotonic() - began_s)

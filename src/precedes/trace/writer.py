@@ -55,10 +55,10 @@ class TraceWriter:
     """Records one run; the file appears, complete, when ``close`` returns.
 
     As a context manager it closes at the end of the block, and aborts if the block raises.
-    Until then everything is in a hidden folder beside the target, or in the temporary directory
-    if the target is in a store. The folder goes away on ``close``, on ``abort``, when the writer is
-    forgotten and when the process ends; one left by a killed process is removed by the next writer
-    of the same target, or to any store.
+    Until then everything is in a hidden folder next to the target, or in the temporary directory
+    if the target is in a store. The folder is removed on ``close``, on ``abort``, when the writer
+    is garbage-collected and when the process ends; one left by a killed process is removed by the
+    next writer of the same target, or to any store.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class TraceWriter:
             self.close()
 
     def write(self, events: Events) -> None:
-        """Take the next events; the arrays may be reused as soon as this returns."""
+        """Append events; the arrays may be reused as soon as this returns."""
         spool = self._open_spool()
         time_ns, node, kind, source, sequence, packet = events
         if len({column.size for column in events}) != 1:
@@ -132,7 +132,7 @@ class TraceWriter:
             raise
 
     def close(self, complete: bool = True, **more_metadata: object) -> None:
-        """Write the file and put it in place of whatever had its name."""
+        """Write the file and replace the target with it."""
         spool = self._open_spool()
         try:
             metadata = schema.encode_metadata(
@@ -147,7 +147,7 @@ class TraceWriter:
             self.abort()
 
     def abort(self) -> None:
-        """Give up what was recorded; does nothing after ``close``."""
+        """Discard the recorded events; does nothing after ``close``."""
         self._spool = None
         self._remove()
 
@@ -193,10 +193,10 @@ class TraceWriter:
 
 
 def _make_directory(address: Address) -> Path:
-    """A new directory beside the target; what dead writers left is removed first.
+    """A new directory next to the target; those of dead writers are removed first.
 
-    All writers of a target share a folder, so that none has to look through the other files
-    beside it, which may be many.
+    All writers of a target share a folder, so that none has to scan the other files
+    next to it, which may be many.
     """
     if address.is_folder():
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -213,7 +213,7 @@ def _make_directory(address: Address) -> Path:
 
 
 def _remove_directory(directory: Path, owner: int) -> None:
-    # A forked child that ends must not take away what its parent is still writing.
+    # A forked child that ends must not remove files that its parent is still writing.
     if os.getpid() == owner:
         shutil.rmtree(directory, ignore_errors=True)
         with contextlib.suppress(OSError):  # others write the same target
@@ -250,7 +250,7 @@ class Group(NamedTuple):
 
 
 class Spool:
-    """Takes events in order of time and gives them back in order of nodes."""
+    """Takes events in order of time and returns them in order of nodes."""
 
     def __init__(self, directory: Path, *, nodes: int, chunk_rows: int = CHUNK_ROWS) -> None:
         self._directory = directory
@@ -261,14 +261,14 @@ class Spool:
         self._chunks: list[Chunk] = []
 
     def add(self, *columns: NDArray[Any]) -> None:
-        """Take a copy of events: columns as in ``Chunk``, then nodes; full chunks go to disk."""
+        """Add a copy of events: columns as in ``Chunk``, then nodes; full chunks go to disk."""
         node = columns[-1]
         at = 0
         while at < node.size:
-            taken = min(self._chunk_rows - self._waiting_rows, node.size - at)
-            self._waiting.append(tuple(column[at : at + taken].copy() for column in columns))
-            self._waiting_rows += taken
-            at += taken
+            count = min(self._chunk_rows - self._waiting_rows, node.size - at)
+            self._waiting.append(tuple(column[at : at + count].copy() for column in columns))
+            self._waiting_rows += count
+            at += count
             if self._waiting_rows == self._chunk_rows:
                 self._chunks.append(self._store(self._sorted()))
 
@@ -292,7 +292,7 @@ class Spool:
             first = last
 
     def _sorted(self) -> Chunk:
-        """The waiting events as one chunk."""
+        """The buffered events as one chunk."""
         columns = [np.concatenate(parts) for parts in zip(*self._waiting, strict=True)]
         self._waiting = []
         self._waiting_rows = 0

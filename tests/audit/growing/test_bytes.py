@@ -214,7 +214,7 @@ def skipped(count):
 @TWICE
 @pytest.mark.parametrize("end", ["", "--complete"])
 def test_rows_behind_many_that_are_not_judged(tmp_path, swapped, status, end):
-    """Megabytes without an event are no pause of the writer."""
+    """Megabytes without an event do not count as a pause of the writer."""
     *first, last = map(line_of, rows_of(swapped=swapped))
     (tmp_path / "log.jsonl").write_text("".join(first[:-1]) + skipped(12_000) + first[-1] + last)
     assert command(tmp_path / "log.jsonl", *filter(None, [end])) == status

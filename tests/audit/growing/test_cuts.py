@@ -4,11 +4,12 @@ import dataclasses
 import random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes.audit import audit
-from precedes.audit.growing import Auditor, Forgotten, auditor, kernel
+from precedes.audit.growing import Auditor, Forgotten
+from precedes.audit.growing.kernel import Room
 from precedes.trace.tail import Rows
 from tests.support import cuts, executions
 
@@ -104,30 +105,30 @@ def ends_as_the_whole(execution, seed):
     assert judge.standing().is_final
 
 
-@pytest.fixture
-def cramped(monkeypatch):
-    """Arrays that have to grow, and rings that forget, after a few rows."""
-    monkeypatch.setattr(kernel, "ENTRIES_MIN", 2)
-    monkeypatch.setattr(kernel, "ENTRIES_BYTES", 8)
-    monkeypatch.setattr(kernel, "RING_PLACES", 2)
-    monkeypatch.setattr(kernel, "RING_MIN", 2)
-    monkeypatch.setattr(kernel, "GAPS", 1)
-    monkeypatch.setattr(auditor, "FINDINGS", 1)
+# Arrays that have to grow, and rings that forget, after a few rows.
+CRAMPED = {"room": Room(entries=2, ring=2, gaps=1), "findings": 1}
 
 
 @given(grown(), SEEDS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_room_is_made_and_what_was_dropped_is_read_again(cramped, execution, seed):
-    expected, (patience, grown) = audit(execution.history()), (0, {})
+def test_room_is_made_and_what_was_dropped_is_read_again(execution, seed):
+    expected, (patience, settings) = audit(execution.history()), (0, CRAMPED)
     while True:
         try:
-            found, _ = followed(execution, seed, **grown)
+            found, _ = followed(execution, seed, **settings)
             break
         except Forgotten:
             patience += 1
-            grown = {"patient": True, "ring": 2 * 8**patience}
+            room = CRAMPED["room"]._replace(ring=2 * 8**patience)
+            settings = {**CRAMPED, "patient": True, "room": room}
             assert patience < 4
     assert found.standing().report == without_witnesses(expected)
+
+
+@given(grown(), SEEDS)
+def test_rings_grow(execution, seed):
+    """Own deliveries find what hangs on them, however small the rings are at first."""
+    found, _ = followed(execution, seed, **CRAMPED, ring_max=1 << 10, patient=True)
+    assert found.standing().report == without_witnesses(audit(execution.history()))
 
 
 @given(grown(), SEEDS)
@@ -140,10 +141,10 @@ def test_interpreted_is_compiled(execution, seed):
     assert (judge.standing(), found) == (again.standing(), same)
 
 
-def test_what_an_own_delivery_turns_into_violations_is_kept(cramped):
+def test_what_an_own_delivery_turns_into_violations_is_kept():
     """All have delivered it, but its source may still show that it came too early."""
     own, late, count = (0, 1), (0, 2), 20
-    judge = Auditor(nodes=2, is_closed=True, ring=64)
+    judge = Auditor(nodes=2, is_closed=True, room=Room(entries=2, ring=64, gaps=1))
 
     def feed(node, *rows):
         return judge.feed(Rows(*cuts.numbered(node, rows)))

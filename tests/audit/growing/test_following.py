@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from precedes.audit import audit, follow
-from precedes.audit.growing import Follower, auditor, following, kernel
+from precedes.audit.growing import Follower, following
+from precedes.audit.growing.kernel import Room
 from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.trace import Dialect, event_batches, load, member_log, read_members
@@ -213,30 +214,6 @@ def test_rows_of_a_table_in_their_order(tmp_path):
         follower.poll()
 
 
-def test_lines_with_positions_in_their_order(tmp_path):
-    path = tmp_path / "log.jsonl"
-    line = '{"node": "%s", "local_seq": %d, "kind": "%s", "message": "%s"}\n'
-    path.write_text(line % ("a", 1, "broadcast", "x") + line % ("a", 3, "broadcast", "y"))
-    follower = Follower(open_tail(path))
-    assert follower.poll()
-    with path.open("a") as file:
-        file.write(line % ("b", 1, "deliver", "x") + line % ("a", 2, "broadcast", "z"))
-    with pytest.raises(UserError, match="node a has position 2 after 3"):
-        follower.poll()
-
-
-def test_a_file_without_its_last_line_end_is_not_glued_to_the_next(tmp_path):
-    line = '{"node": "%s", "kind": "%s", "message": "%s"}'
-    rows = {"1": [("a", "broadcast", "x"), ("a", "broadcast", "y")]}
-    rows["2"] = [("b", "deliver", "y"), ("b", "deliver", "x")]
-    for name, events in rows.items():
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(line % event for event in events))
-    follower = Follower(open_tail(tmp_path, "jsonl"))
-    follower.poll()
-    report = follower.end().report
-    assert (report.violations, [one.kind for one in report.witnesses]) == (1, ["violation"])
-
-
 def test_who_is_waited_for(tmp_path):
     path = held(tmp_path)
     with path.open("a") as file:
@@ -266,16 +243,16 @@ def test_what_was_never_delivered_may_still_come(tmp_path):
     assert "but never delivered 0:1" in witness.sentence
 
 
-def test_a_node_that_appears_late_has_the_log_read_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(auditor, "OPEN_BYTES", 0)
-    monkeypatch.setattr(kernel, "ENTRIES_MIN", 2)
-    monkeypatch.setattr(kernel, "ENTRIES_BYTES", 8)
+FEW = Room(entries=2, ring=1 << 10, gaps=1 << 10)  # so that messages are dropped soon
+
+
+def test_a_node_that_appears_late_has_the_log_read_again(tmp_path):
     path = tmp_path / "log.jsonl"
     rows = []
     for number in range(50):
         rows += [("a", "broadcast", number), ("b", "deliver", number)]
     path.write_text("".join(map(line_of, rows)))
-    follower = Follower(open_tail(path))
+    follower = Follower(open_tail(path), open_bytes=0, room=FEW)
     while follower.poll():
         pass
     with path.open("a") as file:
@@ -287,17 +264,14 @@ def test_a_node_that_appears_late_has_the_log_read_again(tmp_path, monkeypatch):
     assert (report.nodes, report.violations, report.deliveries) == (3, 1, 54)
 
 
-def test_a_log_that_is_read_again_is_read_to_its_end(tmp_path, monkeypatch):
+def test_a_log_that_is_read_again_is_read_to_its_end(tmp_path):
     """Behind rows that are not judged, and with a last line that lacks its end."""
-    monkeypatch.setattr(auditor, "OPEN_BYTES", 0)
-    monkeypatch.setattr(kernel, "ENTRIES_MIN", 2)
-    monkeypatch.setattr(kernel, "ENTRIES_BYTES", 8)
     rows = [row for n in range(50) for row in (("a", "broadcast", n), ("b", "deliver", n))]
     skipped = line_of(("a", "send", "x" * 1000)) * 2200
     text = "".join(map(line_of, rows)) + skipped + line_of(("b", "deliver", 7))
     path = tmp_path / "log.jsonl"
     path.write_text(text + line_of(("c", "deliver", 1)).rstrip())
-    report = Follower(open_tail(path)).end().report
+    report = Follower(open_tail(path), open_bytes=0, room=FEW).end().report
     assert report == audit(*load(path))
     assert (report.nodes, report.violations, report.duplicates) == (3, 1, 1)
 
@@ -306,18 +280,17 @@ def line_of(row):
     return json.dumps(dict(zip(("node", "kind", "message"), row, strict=True))) + "\n"
 
 
-def test_a_silent_node_holds_back_a_bounded_state(tmp_path, monkeypatch):
-    monkeypatch.setattr(kernel, "ENTRIES_BYTES", 1 << 12)
-    monkeypatch.setattr(kernel, "RING_PLACES", 1 << 10)
+def test_a_silent_node_holds_back_a_bounded_state(tmp_path):
+    bounds = {"bytes_max": 500_000, "room": Room(entries=1 << 10, ring=1 << 10, gaps=1 << 10)}
     group = [[(BROADCAST, (0, n + 1)) for n in range(9000)], [], []]
     group[1] = [(DELIVER, m) for _, m in group[0]]
     for member, rows in enumerate(group):
         growing.Member(tmp_path, member, 3, rows).write(1 << 20)
-    small = Follower(open_tail(tmp_path), bytes_max=500_000)
+    small = Follower(open_tail(tmp_path), **bounds)
     with pytest.raises(UserError, match="node 2 holds it back"):
         poll_all(small, (0, 0, 0, 0))
     growing.Member(tmp_path, 2, 3, group[1]).write(1 << 20)
-    again = Follower(open_tail(tmp_path), bytes_max=500_000)
+    again = Follower(open_tail(tmp_path), **bounds)
     while again.poll():
         pass
     assert again.standing().report.verdict == "held"

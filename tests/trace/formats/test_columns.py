@@ -93,7 +93,7 @@ def test_source_and_seq():
 @pytest.mark.parametrize(
     ("content", "match"),
     [
-        (text(*ROWS, "ann,x,recv,answer"), "line 6: local_seq is 'x', no whole number"),
+        (text(*ROWS, "ann,x,recv,answer"), "line 6: local_seq is 'x', not a whole number"),
         (text(*ROWS, "ann,,recv,answer"), "line 6: local_seq is empty"),
         (text(*ROWS, "ann,9,recv,"), "line 6: message is empty"),
         (text(*ROWS, ",9,recv,answer"), "line 6: node is empty"),
@@ -121,11 +121,11 @@ def test_rows_that_are_refused(content, match):
             {},
         ),
         (PLAIN.replace("message", "id"), "has no column message.*`columns` message=...", {}),
-        (PLAIN.replace(",", ""), "cannot be told what stands between the cells", {}),
+        (PLAIN.replace(",", ""), "cannot detect the separator of the header", {}),
         (PLAIN, "`delimiter` is one character in a table, not '::'", {"delimiter": "::"}),
         (PLAIN.replace("node,kind", "node,node,kind"), "has two columns 'node'", {}),
         (PLAIN.encode() + b"\xff,deliver,x\n", "not UTF-8 text", {}),
-        ("", "cannot be told", {}),
+        ("", "cannot detect", {}),
     ],
 )
 def test_headers_that_are_refused(content, match, said):
@@ -178,23 +178,7 @@ def test_tables_that_are_refused(columns, match):
 
 def test_damaged_tables():
     refused(parquet(node=["a"])[:-9] + b"x" * 9, "cut short or damaged", "parquet")
-    refused("PARIS", "is no Parquet file", "parquet")
-
-
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_a_directory_is_one_log(tmp_path, form):
-    """A file for each node, or any other cut."""
-    host, offset, kind, message = cells()
-    for number, row in enumerate(zip(host, offset, kind, message, strict=True)):
-        if form == "csv":
-            (tmp_path / f"part-{number}.csv").write_text(text(",".join(row)))
-        else:
-            columns = dict(zip(HEADER.split(","), ([cell] for cell in row), strict=True))
-            columns["offset"] = [int(row[1])]
-            (tmp_path / f"part-{number}.parquet").write_bytes(parquet(**columns))
-    (history,) = load(tmp_path, form, dialect=Dialect(**SAID))
-    assert rows_of(history) == CHAT
-    assert history.origin == str(tmp_path)
+    refused("PARIS", "is not a Parquet file", "parquet")
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])

@@ -19,14 +19,14 @@ TABLE = {
     "columns": {"node": "host", "local_seq": "offset", "kind": "type", "message": "msg_id"},
     "kinds": {"send": "broadcast", "recv": "deliver"},
 }
-TOLD = {
+WITH_KINDS = {
     "parser": r"^\S+ (?<host>\w+) +(?<kind>\w+) ?(?<message>.*)$",
     "kinds": {"send": "broadcast", "recv": "deliver", "*": "ignore"},
 }
 SAMPLES = {
     "jsonl": (EXAMPLES / "chat.jsonl", {}),
     "shiviz": (EXAMPLES / "logs/chat.log", {}),
-    "told": (EXAMPLES / "logs/chat.txt", TOLD),
+    "with_kinds": (EXAMPLES / "logs/chat.txt", WITH_KINDS),
     "csv": (EXAMPLES / "logs/chat.csv", TABLE),
     "otel": (EXAMPLES / "logs/chat.otlp.jsonl", {}),
     "edits": (EXAMPLES / "logs/edits.json", {}),
@@ -62,13 +62,13 @@ def damaged(content, rng):
 
 
 def test_there_is_a_sample_of_every_text():
-    assert set(TEXT) == set(SAMPLES) - {"told"}
+    assert set(TEXT) == set(SAMPLES) - {"with_kinds"}
 
 
 @pytest.mark.parametrize("form", SAMPLES)
 def test_the_samples_are_whole(form):
     path, said = SAMPLES[form]
-    for format in ("auto", "shiviz" if form == "told" else form):
+    for format in ("auto", "shiviz" if form == "with_kinds" else form):
         (history,) = load(path, format, dialect=Dialect(**said))
         assert history.kind.size > 3
         assert history.skipped == 0
@@ -77,13 +77,13 @@ def test_the_samples_are_whole(form):
 @pytest.mark.parametrize("form", SAMPLES)
 @settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1))
-def test_damage_is_told_in_a_line(form, seed):
+def test_damage_is_reported_in_a_line(form, seed):
     rng = random.Random(seed)
     path, said = SAMPLES[form]
     content = damaged(path.read_bytes(), rng)
     if rng.random() < 0.1:
         content = gzip.compress(content)
-    format = rng.choice(("auto", "shiviz" if form == "told" else form))
+    format = rng.choice(("auto", "shiviz" if form == "with_kinds" else form))
     dialect = Dialect(**said)
     try:
         histories = load(io.BytesIO(content), format, dialect=dialect)

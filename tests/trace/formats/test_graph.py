@@ -1,4 +1,4 @@
-"""Causal graphs of documents: deliveries of new ancestors, forks, and what is no graph."""
+"""Causal graphs of documents: deliveries of new ancestors, forks, and malformed graphs."""
 
 import json
 import random
@@ -44,7 +44,7 @@ def test_an_author_that_forks_is_another_node():
         "a#2": ["deliver 0", "broadcast 2", "broadcast 3"],
     }
     assert history.notes == (
-        "authors forked once: what does not build upon their last change is a node name#2",
+        "authors forked once: changes not based on their last one are at a node name#2",
     )
     assert audit(history).verdict == "held"
 
@@ -100,24 +100,24 @@ def test_changes_that_name_hashes():
     [
         (
             edits((0, []), (1, [2]), (0, [0])),
-            "transaction 1: has a parent that does not stand before",
+            "transaction 1: has a parent that is not before",
         ),
         (edits((0, []), (1, [-1])), "transaction 1: has a parent"),
         (edits((0, []), (None, [0])), "transaction 1: has the agent None"),
         ('{"kind": "concurrent", "txns": [{"parents": []}]}', 'transaction 0: needs "parents" and'),
         ('{"kind": "concurrent", "txns": [7]}', "transaction 0: needs"),
-        ('{"kind": "concurrent", "end": 1}', 'no editing trace: it has no list "txns"'),
-        (edits((0, []))[:-5], "is no JSON value, as an editing trace is"),
+        ('{"kind": "concurrent", "end": 1}', 'not an editing trace: it has no list "txns"'),
+        (edits((0, []))[:-5], "is not a JSON value, as an editing trace is"),
         (json.dumps({"startContent": "", "txns": [{"patches": []}]}), "a sequential editing trace"),
         (
             changes(("a", 1, {}), ("b", 1, {"a": 2})),
-            "line 2: builds upon a:2, which does not stand",
+            "line 2: builds upon a:2, which is not before it",
         ),
         (changes(("a", 1, {}), ("a", 3, {})), "line 2: builds upon a:2"),
-        (changes(("a", 1, {}), ("a", 1, {})), "line 2: a:1 is there twice"),
+        (changes(("a", 1, {}), ("a", 1, {})), "line 2: a:1 occurs twice"),
         (changes(("a", 0, {})), 'line 1: needs "actor", a string, and "seq"'),
         (changes(("a", 1, 7)), 'line 1: "deps" is neither an object nor a list'),
-        (changes(("a", 1, {}), ("b", 1, {"a": "x"})), "line 2: \"deps\" says 'x'"),
+        (changes(("a", 1, {}), ("b", 1, {"a": "x"})), "line 2: \"deps\" has 'x'"),
         (changes(("a", 1, {})) + "\n[]", "line 2: not a JSON object"),
     ],
 )

@@ -103,7 +103,7 @@ def test_what_was_not_sampled_is_unknown_and_no_phantom():
     report = audit(history)
     # Nobody sent 1 and 9, and one span names nothing.
     assert (report.verdict, report.phantom, report.skipped) == ("unknown", 0, 3)
-    assert "3 deliveries of what no span in the log sent" in history.notes[0]
+    assert "3 deliveries without a producer span" in history.notes[0]
 
 
 def test_reception_and_processing_are_one_delivery():
@@ -111,7 +111,7 @@ def test_reception_and_processing_are_one_delivery():
     then = got(3, 25, links=[1], messaging_operation_type="process")
     history = read_one(lines(request(ANN, [sent(1, 10)]), request(BOB, [first, then])))
     assert len(rows_of(history)["bob"]) == 1
-    assert "1 spans of reception are left out" in history.notes[0]
+    assert "1 spans of reception are skipped" in history.notes[0]
     assert audit(history).verdict == "held"
     alone = read_one(lines(request(ANN, [sent(1, 10)]), request(BOB, [first])))
     assert len(rows_of(alone)["bob"]) == 1
@@ -141,7 +141,7 @@ def test_nodes_by_attributes():
     history = read_one(content, node_by=("service.instance.id", "thread.id"))
     assert list(rows_of(history)) == ["ann/1", "ann/2"]
     assert history.skipped == 1
-    assert history.notes == ("1 span skipped for want of service.instance.id, thread.id",)
+    assert history.notes == ("1 span skipped without service.instance.id, thread.id",)
 
 
 def changed(**fields):
@@ -151,12 +151,12 @@ def changed(**fields):
 @pytest.mark.parametrize(
     ("line", "match"),
     [
-        ("{}", 'line 2: no OTLP request: it has no list "resourceSpans"'),
-        ("[]", "line 2: no OTLP request"),
+        ("{}", 'line 2: not an OTLP request: it has no list "resourceSpans"'),
+        ("[]", "line 2: not an OTLP request"),
         ('{"resourceSpans": [7]}', "line 2: a span that is not as OTLP has them"),
         ("{", "line 2: not a JSON object"),
-        (changed(spanId="xyz"), "line 2: 'xyz' is no id of 8 bytes, in hex or base 64"),
-        (changed(traceId=None), "line 2: None is no id of 16 bytes"),
+        (changed(spanId="xyz"), "line 2: 'xyz' is not an id of 8 bytes, in hex or base 64"),
+        (changed(traceId=None), "line 2: None is not an id of 16 bytes"),
         (changed(startTimeUnixNano="soon"), "line 2: a span without startTimeUnixNano"),
         (changed(startTimeUnixNano="0"), "line 2: startTimeUnixNano is 0"),
         (

@@ -14,7 +14,7 @@ AKKA = (
     r"\[\w+\] \[(?<date>([^ ]+ [^ ]+))\] [^ ]+ \[akka://Broadcast/user/(?<host>\w+)\] "
     r"(?<clock>.*\}) "
 )
-TOLD = (
+WITH_KINDS = (
     AKKA + r"(?<event>(?<kind>Initiating RBBroadcast|RBDeliver of message|Crashing)?[ (]*"
     r"(?<message>DataMessage\(\d+,\w+\))?.*)"
 )
@@ -41,8 +41,8 @@ SAMPLES = [
     ("shiviz/facebook-multiple.log", {"delimiter": TITLED}, [(47, 124, 0), (41, 106, 0)]),
     ("shiviz/multiple-comparison.log", {"delimiter": TITLED}, [(8, 7, 0)] * 5),
     ("shiviz/reliable-broadcast.log", {"parser": AKKA + "(?<event>.*)"}, [(116, 192, 1)]),
-    ("shiviz/reliable-broadcast.log", {"parser": TOLD, "kinds": KINDS}, [(3, 6, 1)]),
-    ("shiviz/simple-reliable-broadcast.log", {"parser": TOLD, "kinds": KINDS}, [(1, 2, 0)]),
+    ("shiviz/reliable-broadcast.log", {"parser": WITH_KINDS, "kinds": KINDS}, [(3, 6, 1)]),
+    ("shiviz/simple-reliable-broadcast.log", {"parser": WITH_KINDS, "kinds": KINDS}, [(1, 2, 0)]),
     (
         "shiviz/ewd998.log",
         {"parser": STATE, "delimiter": TITLED},
@@ -69,7 +69,7 @@ def test_real_logs(name, said, expected):
 
 
 def test_the_crash_that_a_text_tells_of():
-    dialect = Dialect(parser=TOLD, kinds=KINDS)
+    dialect = Dialect(parser=WITH_KINDS, kinds=KINDS)
     (history,) = load(DATA / "shiviz/reliable-broadcast.log", dialect=dialect)
     assert [history.node_label(node) for node in history.crashed] == ["node1"]
 

@@ -64,17 +64,17 @@ def test_events_of_a_host_may_stand_in_any_order():
 @pytest.mark.parametrize(
     ("events", "match"),
     [
-        ([("a", {"a": 1}), ("a", {"a": 1})], "line 3: event 1 of a is there twice"),
-        ([("a", {"a": 1}), ("a", {"a": 3})], "line 3: event 3 of a is here, but 2 is nowhere"),
-        ([("a", {"a": 2})], "line 1: event 2 of a is here, but 1 is nowhere"),
+        ([("a", {"a": 1}), ("a", {"a": 1})], "line 3: event 1 of a occurs twice"),
+        ([("a", {"a": 1}), ("a", {"a": 3})], "line 3: event 3 of a exists, but 2 does not"),
+        ([("a", {"a": 2})], "line 1: event 2 of a exists, but 1 does not"),
         (
             [("a", {"a": 1, "b": 2}), ("a", {"a": 2, "b": 1})],
-            "line 3: the clock of a goes back for b",
+            "line 3: the clock of a decreases for b",
         ),
-        ([("a", {"a": 1, "b": 2}), ("a", {"a": 2})], "goes back for b, from 2 to 0"),
+        ([("a", {"a": 1, "b": 2}), ("a", {"a": 2})], "decreases for b, from 2 to 0"),
         ([("a", {"a": 1}), ("a", {"b": 1})], "line 3: event 0 of a has no number in its own clock"),
-        ([("a", {"a": 1}), ("a", {"a": 2.5})], "line 3: the clock says a: 2.5, no whole number"),
-        ([("a", {"a": 1}), ("a", {"a": "x"})], "the clock says a: 'x'"),
+        ([("a", {"a": 1}), ("a", {"a": 2.5})], "line 3: the clock has a: 2.5, not a whole number"),
+        ([("a", {"a": 1}), ("a", {"a": "x"})], "the clock has a: 'x'"),
         ([("a", {"a": 1}), ("a", {"a": 2, "b": 2**30})], "a component jumped"),
     ],
 )
@@ -146,7 +146,7 @@ def test_what_the_text_says():
 @pytest.mark.parametrize(
     ("kinds", "text", "match"),
     [
-        ({"send": "broadcast"}, TEXTS, "line 2: unknown kind 'got'.*`kinds` says what others mean"),
+        ({"send": "broadcast"}, TEXTS, "line 2: unknown kind 'got'.*`kinds` maps others"),
         (SAID["kinds"], TEXTS + "10:07 [a] gott m1\n", "unknown kind 'gott' .did you mean 'got'"),
         (SAID["kinds"], TEXTS + "10:07 [a] got\n", "line 7: a deliver without a message"),
         (SAID["kinds"], TEXTS + TEXTS[:23], "line 7: message m1 is broadcast again; the first"),
@@ -164,10 +164,10 @@ def test_the_rest_may_be_ignored():
 @pytest.mark.parametrize(
     ("said", "match"),
     [
-        ({"parser": "(?<host>a"}, "`parser` is no expression: missing"),
+        ({"parser": "(?<host>a"}, "`parser` is not a regular expression: missing"),
         ({"parser": "(?<event>.*)"}, "`parser` has no group host"),
         ({"parser": "(?<host>.*)"}, "`parser` has no group clock"),
-        ({"delimiter": "(", "parser": shiviz.HOST_FIRST}, "`delimiter` is no expression"),
+        ({"delimiter": "(", "parser": shiviz.HOST_FIRST}, "`delimiter` is not a regular exp"),
         ({"kinds": {"x": "recieve"}}, "`kinds` names 'recieve'"),
     ],
 )

@@ -30,16 +30,11 @@ COUNTS = (
 
 def rows_of(execution, *, name, step):
     """Rows of a table, in the order of nodes; positions are ``step`` apart."""
-    rows = []
-    for node, log in enumerate(execution.logs):
-        events = [(kind, f"m{m[0]}/{m[1]}") for kind, m in log]
-        for joined, at, m in sorted(execution.joins, key=lambda join: -join[1]):
-            if joined == node:
-                events.insert(at, ("join", None if m is None else f"m{m[0]}/{m[1]}"))
-        events += [("crash", None)] * (node in execution.crashed)
-        events += [("leave", None)] * (node in execution.departed)
-        rows += [(name(node), at * step - 4, *event) for at, event in enumerate(events)]
-    return rows
+    return [
+        (name(node), at * step - 4, kind, m and f"m{m[0]}/{m[1]}")
+        for node, rows in enumerate(executions.rows_of(execution))
+        for at, (kind, m) in enumerate(rows)
+    ]
 
 
 @st.composite
@@ -94,7 +89,7 @@ def test_blocks_change_nothing(tmp_path_factory, log, block_rows, chunk_rows):
 
 @given(logs(), logs(), st.randoms(use_true_random=False))
 @settings(max_examples=20)
-def test_runs_are_told_apart(tmp_path_factory, first, second, rng):
+def test_runs_are_distinguished(tmp_path_factory, first, second, rng):
     """Nodes and messages of two runs have the same names."""
     parts = [
         part.append_column("run_id", pa.array([run] * part.num_rows, pa.string()))
@@ -124,25 +119,6 @@ def test_kinds_of_columns(tmp_path):
     events = pa.table({"node": pa.array([0, 1, 1, 2, 2]), "local_seq": place, "kind": kind} | pairs)
     (found,) = audited(events, tmp_path)
     assert (found.violations, found.witnesses[0].message_name) == (1, "1:1")
-
-
-def test_files_of_several_writers(tmp_path):
-    """Types of columns change from file to file, and even which columns there are."""
-    whole = table(CHAT, run_id=["0"] * 5)
-    (expected,) = audited(whole, tmp_path)
-    kinds = [pa.int32(), pa.int64(), pa.int16(), pa.uint8(), pa.int64()]
-    texts = [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())]
-    (tmp_path / "files").mkdir()
-    for row in range(5):
-        part = whole.slice(row, 1)
-        for name, kind in {"local_seq": kinds[row], "message": texts[row % 3]}.items():
-            at = part.column_names.index(name)
-            part = part.set_column(at, name, part.column(name).cast(kind))
-        part = part.drop("run_id") if row % 2 else part
-        pq.write_table(part, tmp_path / "files" / f"{row}.parquet")
-    (found,) = audit_tables_here([tmp_path / "files"])
-    assert named([found]) == named([expected])
-    assert found.violations == 1
 
 
 def test_times_are_positions(tmp_path):
@@ -213,7 +189,7 @@ def test_a_long_node_is_merged_in_stretches(tmp_path):
         assert [rows.pair_label(0, at + 1) for at in range(count)] == list(map(str, range(count)))
 
 
-def test_names_that_share_a_digest_are_told_apart(monkeypatch):
+def test_names_that_share_a_digest_are_distinguished(monkeypatch):
     """Under the first salts all names meet."""
     real = naming.digests
 
@@ -232,18 +208,18 @@ def test_names_that_share_a_digest_are_told_apart(monkeypatch):
 
 
 def handles():
-    """How many files this process has open."""
+    """The number of open files of this process."""
     return len(os.listdir("/proc/self/fd"))
 
 
 def maps_of(directory):
-    """How many maps of files in a directory this process has."""
+    """The number of maps of files in a directory in this process."""
     with open("/proc/self/maps") as lines:
         return sum(str(directory) in line for line in lines)
 
 
 def many_runs(count):
-    """The chat, which has a violation, as so many runs."""
+    """The chat, which has a violation, as a number of runs."""
     parts = [table(CHAT) for _ in range(count)]
     return pa.concat_tables(
         part.append_column("run_id", pa.array([run] * part.num_rows))

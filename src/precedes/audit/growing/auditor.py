@@ -1,12 +1,12 @@
-"""``Auditor``: takes the rows of a log as it grows, and reports at any time how it stands.
+"""``Auditor``: audits the rows of a growing log and reports the state of the audit at any time.
 
-Findings stay: rows to come can add violations, duplicates and cycles, and remove none. Which
-messages nobody broadcast, and which are lost, is known at the end alone.
+Findings are final: later rows can add violations, duplicates and cycles, but never remove one.
+Phantom and lost messages are known only at the end of the log.
 
-A node's rows are judged up to its first delivery of a message whose broadcast, or something in
-whose past, was not read: the node waits there, and ``Standing.waiting`` names it. Rows behind it
-are kept, 13 bytes each. All that is kept is bounded by ``bytes_max``: beyond it, a UserError says
-which node holds it back.
+A node's rows are judged up to its first delivery of a message whose broadcast, or that of a message
+in its past, was not read. The node waits there, and ``Standing.waiting`` names it. Its further rows
+are kept, 13 bytes each. The state is bounded by ``bytes_max``: beyond it, a UserError names the
+node that holds it back.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from precedes.trace.rows import numbered_history
 from precedes.trace.tail import NO_ROWS, Rows, label_of
 
 BYTES_MAX: Final = 256 << 20
-# As long as nodes may appear that nobody knows of, this much is kept before anything is dropped.
+# While unknown nodes may appear, nothing is dropped before this much is kept.
 OPEN_BYTES: Final = 32 << 20
-FINDINGS: Final = 1 << 12
+FINDINGS: Final = 1 << 12  # violations of one call of the kernel
 NO_LABELS: Final[NDArray[np.int64]] = np.empty(0, np.int64)
 
 
 class Forgotten(PrecedesError):
-    """A row needs what was dropped: read the log again from its beginning, with more patience."""
+    """Required state was evicted; rescan with a larger window."""
 
 
 class Violation(NamedTuple):
-    """A delivery out of order: who, in which row from 0, what, and what it lacked then."""
+    """A delivery out of order: node, row from 0, message, and the message that was missing."""
 
     node: int
     position: int
@@ -48,15 +48,15 @@ class Violation(NamedTuple):
     lacked: int
 
 
-def unproven(violation: Violation, *, who: str, what: str, lacked: str) -> Witness:
+def unproven(violation: Violation, *, node_name: str, message_name: str, lacked: str) -> Witness:
     """The witness of a violation without the path that proves it; names are for people."""
     return Witness(
         kind="violation",
-        sentence=f"node {who} delivered {what} before {lacked}, which precedes it.",
+        sentence=f"node {node_name} delivered {message_name} before {lacked}, which precedes it.",
         node=violation.node,
-        node_name=who,
+        node_name=node_name,
         message=violation.message,
-        message_name=what,
+        message_name=message_name,
         earlier=violation.lacked,
         earlier_name=lacked,
     )
@@ -83,7 +83,7 @@ class _Wait(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """How a log stands: the report on the rows that are judged, and what is not.
+    """State of a log: the report on the audited rows, and what is not audited yet.
 
     In a report that is not final, nothing is lost or phantom yet, and *held* means: so far.
     """
@@ -99,8 +99,10 @@ class Standing:
 class Auditor:
     """The audit of one growing log.
 
-    ``nodes`` are known from the beginning if ``is_closed``; else more may appear. ``patient`` and
-    ``ring`` are for the second reading after ``Forgotten``.
+    ``nodes`` are known from the beginning if ``is_closed``; else more may appear, and nothing is
+    dropped before ``open_bytes`` are kept. ``room`` has the start sizes; rings grow up to
+    ``ring_max`` places. ``findings`` bounds a call of the kernel. ``patient`` is for the second
+    reading after ``Forgotten``.
     """
 
     def __init__(
@@ -109,7 +111,10 @@ class Auditor:
         nodes: int = 0,
         is_closed: bool = False,
         patient: bool = False,
-        ring: int | None = None,
+        room: kernel.Room | None = None,
+        ring_max: int = 0,
+        open_bytes: int = OPEN_BYTES,
+        findings: int = FINDINGS,
         bytes_max: int = BYTES_MAX,
         origin: str = "",
         run_id: int | str = 0,
@@ -123,7 +128,8 @@ class Auditor:
         self.run_id = run_id
         self.bytes_max = bytes_max
         self.rows_read = 0
-        self._state = kernel.make(nodes, patient=patient, ring=ring)
+        self._ring_max, self._open_bytes, self._findings = ring_max, open_bytes, findings
+        self._state = kernel.make(nodes, room or kernel.room_of_log(nodes), patient=patient)
         self._left = NO_ROWS
         self._labels = NO_LABELS
         self._read = np.zeros(nodes, np.int64)
@@ -137,7 +143,7 @@ class Auditor:
     def feed(
         self, rows: Rows, *, nodes: int | None = None, labels: NDArray[np.int64] = NO_LABELS
     ) -> list[Violation]:
-        """Take these rows, and those that waited, as far as possible; the violations found.
+        """Judge these rows, and those that waited, as far as possible; return the violations.
 
         ``labels`` has the message of each label, or -1; ``nodes`` is how many there are now.
         """
@@ -146,18 +152,19 @@ class Auditor:
         sent = rows.node[rows.kind == kernel.BROADCAST]
         self._read += np.bincount(sent, minlength=self.nodes)
         self._labels = labels
-        found = self._take(rows, kernel.WAIT)
+        violations = self._take(rows, kernel.WAIT)
         self._count_cycles()
         self._check_size()
-        return found
+        return violations
 
     def end(self, *, complete: bool, crashed: Iterable[int] = ()) -> list[Violation]:
-        """Judge what is left: the log has ended. ``complete``: what was not delivered is lost."""
+        """Judge the remaining rows at the end of the log; ``crashed`` are nodes that have crashed.
+
+        With ``complete``, undelivered messages are lost.
+        """
         self._state.crashed[list(crashed)] = 1
-        unread = ~self._is_read(self._messages_left()) & (self._left.kind != kernel.BROADCAST)
-        named = unread & (self._left.message != kernel.NOBODYS)
-        self._phantoms = np.unique(self._left.message[named]).size
-        found = self._take(NO_ROWS, kernel.SKIP_PHANTOMS)
+        self._phantoms = len({message for _, message in self.phantoms()})
+        violations = self._take(NO_ROWS, kernel.SKIP_PHANTOMS)
         if self._left.node.size:
             self._count_cycles(at_end=True)
             message = self._messages_left()
@@ -165,24 +172,24 @@ class Auditor:
             first &= ~self._is_taken(message)
             pairs = np.stack((self._left.node[first], message[first]))
             self._unjudged = np.unique(pairs, axis=1).shape[1]
-            found += self._take(NO_ROWS, kernel.SKIP_ALL)
+            violations += self._take(NO_ROWS, kernel.SKIP_ALL)
         self._waiting = ()
         self._complete = complete
-        return found
+        return violations
 
     def gone(self, node: int) -> None:
-        """No more rows will come of this node: nothing has to be kept for it."""
+        """Note that a node has no more rows: no state has to be kept for it."""
         self._state.gone[node] = 1
 
     def with_left(self, rows: int) -> list[int]:
-        """The nodes of which so many rows, or more, wait."""
+        """The nodes with at least this number of waiting rows."""
         counts = np.bincount(self._left.node, minlength=self.nodes)
         return [int(node) for node in np.flatnonzero(counts >= rows)]
 
     def standing(self) -> Standing:
         """The report so far, or at the end, without witnesses."""
         counts = self._state.counts.sum(axis=0)
-        undelivered = self._undelivered()
+        undelivered = int(self._absent().sum())
         lost = undelivered if self._complete else 0
         duplicates, phantom = int(counts[kernel.DUPLICATES]), int(counts[kernel.PHANTOM])
         violations, deliveries = int(counts[kernel.VIOLATIONS]), int(counts[kernel.DELIVERIES])
@@ -197,6 +204,7 @@ class Auditor:
             deliveries=deliveries,
             violations=violations,
             violating_messages=int(self._state.registers[kernel.VIOLATING]),
+            fifo_violations=int(counts[kernel.FIFO]),
             lost=lost,
             duplicates=duplicates,
             phantom=phantom,
@@ -208,7 +216,7 @@ class Auditor:
         return Standing(
             report=report,
             rows_read=self.rows_read,
-            rows_judged=int(counts[kernel.TAKEN]),
+            rows_judged=int(counts[kernel.PROCESSED]),
             waiting=tuple(
                 Wait(self._node_label(node), position, self._message_label(message))
                 for node, position, message in self._waiting
@@ -217,24 +225,62 @@ class Auditor:
             is_final=self._complete is not None,
         )
 
+    @property
+    def cycles(self) -> int:
+        """The number of messages in their own past so far."""
+        return self._cycles
+
+    def duplicates(self) -> list[int]:
+        """The number of duplicate deliveries of each node so far."""
+        counts: list[int] = self._state.counts[:, kernel.DUPLICATES].tolist()
+        return counts
+
+    def phantoms(self) -> list[tuple[int, int]]:
+        """Nodes and the messages they delivered, or joined with, whose broadcast was not read."""
+        named = (self._left.kind != kernel.BROADCAST) & (self._left.message != kernel.NOBODYS)
+        rows = self._left.at(named & ~self._is_read(self._messages_left()))
+        return list(zip(rows.node.tolist(), rows.message.tolist(), strict=True))
+
+    def lost(self, limit: int) -> list[tuple[int, int]]:
+        """The first nodes and messages that count as lost, at the end of a complete log."""
+        pairs: list[tuple[int, int]] = []
+        state, sent = self._state, self._sent()
+        for node, source in np.argwhere(self._absent()).tolist():
+            if len(pairs) == limit:
+                break
+            of_pair = np.flatnonzero(state.gap_pair == node * self.nodes + source)
+            gaps = sorted((int(state.gap_first[g]), int(state.gap_last[g])) for g in of_pair)
+            gaps.append((int(state.top[node, source]) + 1, int(sent[source])))
+            joined = int(state.own_joined[node]) if node == source else 0
+            for first, last in gaps:
+                stop = min(last + 1, max(first, joined + 1) + limit - len(pairs))
+                pairs += [
+                    (node, (source << SHIFT) | sequence)
+                    for sequence in range(max(first, joined + 1), stop)
+                ]
+        return pairs
+
     def size_bytes(self) -> int:
-        """What is kept, without names."""
+        """Size of the retained state in bytes, without names."""
         return kernel.size_bytes(self._state) + sum(column.nbytes for column in self._left)
 
     def _sent(self) -> NDArray[np.int64]:
         return self._state.taken if self._complete is None else self._read
 
-    def _undelivered(self) -> int:
-        """How many messages of correct sources correct nodes have not delivered.
+    def _absent(self) -> NDArray[np.int64]:
+        """For each node and source the messages that are due and were not delivered.
 
-        Own ones are due too in a run in which sources deliver theirs.
+        Only correct nodes and sources count. Own messages are due too in a run in which sources
+        deliver theirs.
         """
         kept = self._state
         correct = kept.crashed == 0
         absent = kernel.missing(kept, self._sent())
         if not kept.counts[:, kernel.OWN].any():
             np.fill_diagonal(absent, 0)
-        return int(absent[correct & (kept.departed == 0)][:, correct].sum())
+        absent[~(correct & (kept.departed == 0))] = 0
+        absent[:, ~correct] = 0
+        return absent
 
     # Rows -----------------------------------------------------------------------------------
 
@@ -249,7 +295,7 @@ class Auditor:
         self._check_size()
 
     def _take(self, rows: Rows, mode: int) -> list[Violation]:
-        """Take the rows that waited and these, and keep those that still have to wait."""
+        """Process the rows that waited and these, and keep those that still have to wait."""
         rows = self._left.then(rows)
         # Nodes fit 16 bits, for which NumPy's stable sort is a radix sort.
         rows = rows.at(np.argsort(rows.node.astype(np.uint16), kind="stable"))
@@ -261,9 +307,13 @@ class Auditor:
             label_message=self._labels,
             read=self._read,
         )
+        # No row adds more than one place.
+        needed = (self._state.ring_count + np.diff(offsets)).max(initial=0)
+        if (places := min(int(needed), self._ring_max)) > self._state.ring_known.shape[1]:
+            self._state = kernel.with_larger_rings(self._state, places)
         queue = self._queue(offsets)
         self._state.registers[kernel.MODE] = mode
-        found = self._run(batch, queue)
+        violations = self._run(batch, queue)
         left = np.arange(rows.node.size) >= queue.cursor[rows.node]
         self._left = rows.at(left)
         waiting = np.flatnonzero(queue.is_waiting).tolist()
@@ -272,7 +322,7 @@ class Auditor:
             _Wait(node, positions[node], int(rows.message[queue.cursor[node]])) for node in waiting
         )
         self._at_join = {node for node in waiting if rows.kind[queue.cursor[node]] == kernel.JOIN}
-        return found
+        return violations
 
     def _queue(self, offsets: NDArray[np.int64]) -> kernel.Queue:
         nodes = self.nodes
@@ -281,7 +331,7 @@ class Auditor:
         ready[: able.size] = able
         self._state.registers[kernel.FIRST] = 0
         self._state.registers[kernel.READY] = able.size
-        self._state.registers[kernel.FOUND] = 0
+        self._state.registers[kernel.NEW] = 0
         return kernel.Queue(
             cursor=offsets[:-1].copy(),
             ready=ready,
@@ -289,19 +339,19 @@ class Auditor:
             is_waiting=np.zeros(nodes, np.uint8),
             waiter=np.full(nodes, -1, np.int32),
             following=np.full(nodes, -1, np.int32),
-            found=np.zeros((FINDINGS + self._state.ring_known.shape[1], 4), np.int64),
+            new=np.zeros((self._findings + self._state.ring_known.shape[1], 4), np.int64),
         )
 
     def _run(self, batch: kernel.Batch, queue: kernel.Queue) -> list[Violation]:
-        """Take all rows that can be, making room on the way."""
-        found: list[Violation] = []
+        """Process all rows that can be processed; grow arrays as needed."""
+        findings: list[Violation] = []
         while True:
             code = paced(kernel.TAKE)(batch, self._state, queue)
             registers = self._state.registers
-            found += [Violation(*row) for row in queue.found[: registers[kernel.FOUND]].tolist()]
-            registers[kernel.FOUND] = 0
+            findings += [Violation(*row) for row in queue.new[: registers[kernel.NEW]].tolist()]
+            registers[kernel.NEW] = 0
             if code == kernel.DONE:
-                return found
+                return findings
             if code == kernel.FORGOTTEN:
                 raise Forgotten(f"{self.origin}: a delivery comes after its message was dropped")
             if code == kernel.NO_ENTRY:
@@ -311,12 +361,12 @@ class Auditor:
                 self._check_size()
 
     def make_room(self) -> None:
-        """Drop entries that nobody needs, or have a larger table."""
+        """Drop entries that no node needs, or enlarge the table."""
         lowest = np.zeros(self.nodes, np.int64)
         held = np.zeros(self.nodes, np.int64)
         sweep = paced(kernel.SWEEP)
         entries = self._state.entry_message.size
-        if self.is_closed or kernel.size_bytes(self._state) > OPEN_BYTES:
+        if self.is_closed or kernel.size_bytes(self._state) > self._open_bytes:
             free = sweep(self._state, lowest, held, 1)
             if 2 * free >= entries:
                 return
@@ -340,7 +390,7 @@ class Auditor:
     # Restarts -------------------------------------------------------------------------------
 
     def pack(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """All that an auditor is, as arrays and plain values; before the end of the log."""
+        """The state of the auditor as arrays and plain values; only before the end of the log."""
         arrays = {**self._state._asdict(), "read": self._read}
         arrays |= {f"left_{name}": column for name, column in self._left._asdict().items()}
         about = {
@@ -353,7 +403,7 @@ class Auditor:
         return arrays, about
 
     def unpack(self, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
-        """Go on where another one was packed."""
+        """Restore the result of ``pack``."""
         self.nodes, self.is_closed = about["nodes"], about["is_closed"]
         self.rows_read, self._cycles = about["rows_read"], about["cycles"]
         self._in_cycles = frozenset(about["in_circles"])
@@ -364,7 +414,7 @@ class Auditor:
     # Cycles ---------------------------------------------------------------------------------
 
     def _messages_left(self) -> NDArray[np.int64]:
-        """The messages of rows that wait, -1 where nobody has broadcast them."""
+        """The messages of waiting rows, -1 where no node has broadcast them."""
         message = self._left.message.copy()
         labelled = message < kernel.NOBODYS
         message[labelled] = self._labels[-2 - message[labelled]]
@@ -395,9 +445,9 @@ class Auditor:
                 message = int(self._labels[-2 - message])
             if wait.node not in self._at_join:
                 waits_for[wait.node] = message
-        found = _waiting_in_cycles(waits_for, self._read)
-        if at_end or not found <= self._in_cycles:
-            self._in_cycles |= found
+        nodes = _waiting_in_cycles(waits_for, self._read)
+        if at_end or not nodes <= self._in_cycles:
+            self._in_cycles |= nodes
             self._cycles = self._cycles_left()
 
     def _cycles_left(self) -> int:
@@ -428,14 +478,14 @@ def _waiting_in_cycles(waits_for: dict[int, int], read: NDArray[np.int64]) -> fr
         and message & MASK <= read[message >> SHIFT]
     }
     seen: dict[int, int] = {}
-    found: set[int] = set()
+    nodes: set[int] = set()
     for start in follows:
         node = start
         while node in follows and node not in seen:
             seen[node] = start
             node = follows[node]
         if node in follows and seen[node] == start:
-            while node not in found:
-                found.add(node)
+            while node not in nodes:
+                nodes.add(node)
                 node = follows[node]
-    return frozenset(found)
+    return frozenset(nodes)

@@ -1,16 +1,17 @@
-"""Audits rows that come in numbered batches, each perhaps more than once: as a stream hands them.
+"""Audits rows in numbered batches, as a stream passes them, each perhaps more than once.
 
-A batch is judged and noted as judged in one write: what was interrupted before it is done again,
-and a batch that comes again after it is passed over. Rows need not come in order. A node's
-positions count its rows from ``first`` on: a row is judged when all before it have come. If they
-have gaps, each batch must bring a node's rows behind those of the batches before. A stream holds
-one run.
+The state is bytes, which a caller stores together with what it reports of a batch: a batch that was
+interrupted before that is judged again, and one that comes again after it is skipped. Rows need not
+come in order. A node's positions count its rows from ``first`` on: a row is judged when all before
+it have come. If they have gaps, each batch must bring a node's rows behind those of the batches
+before. A stream holds one run.
 """
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +26,10 @@ from precedes.audit.growing.auditor import (
     Violation,
     unproven,
 )
+from precedes.audit.growing.kernel import SMALL
 from precedes.audit.report import WITNESSES
 from precedes.audit.witness import Witness
 from precedes.errors import UserError
-from precedes.stores import Place
 from precedes.trace import arrays
 from precedes.trace.arrays import to_numpy
 from precedes.trace.dialect import ONE_RUN, RECEIVERS, refuse_receivers
@@ -39,71 +40,110 @@ COLUMNS: Final = ("node", "local_seq", "kind", "message")
 SCHEMA: Final = pa.schema(
     [(name, pa.int64() if name == "local_seq" else pa.string()) for name in COLUMNS]
 )
-HELD_ROWS_MAX: Final = 1_000_000
+EARLY_ROWS_MAX: Final = 1_000_000
+LATE_BYTES: Final = 8 << 20
+RING_MAX: Final = 1 << 12
+ZLIB_LEVEL: Final = 1  # start sizes are mostly zeros
+
+
+class Finding(NamedTuple):
+    """A finding: a violation, a lost, phantom or duplicate delivery, or a cycle."""
+
+    kind: str
+    sentence: str
+    node: str | None = None
+    message: str | None = None
+    earlier: str | None = None
 
 
 class BatchAuditor:
-    """The audit of one stream; its state is at ``place``, whole or as before the batch.
+    """The audit of one stream, resumed from ``content`` if that is passed.
 
-    More than ``HELD_ROWS_MAX`` rows that wait for an earlier one of their node are a UserError, and
-    so is a node that appears, or delivers, after what it needs was dropped: a stream cannot be read
-    again.
+    More than ``early_rows_max`` rows that wait for an earlier one of their node are a UserError, as
+    are more than ``bytes_max`` bytes of rows, names and state, and a node that appears, or
+    delivers, after what it needs was dropped: a stream cannot be read again. Nothing is dropped
+    before the state has ``open_bytes``. After an error, go on from the last content.
     """
 
     def __init__(
         self,
-        place: Place,
+        content: bytes | None = None,
         *,
-        title: str = "",
+        title: str = "the stream",
         first: int = 0,
         gaps: bool = False,
         witnesses: int = WITNESSES,
         bytes_max: int = BYTES_MAX,
+        open_bytes: int = LATE_BYTES,
+        early_rows_max: int = EARLY_ROWS_MAX,
     ) -> None:
-        self._place, self._title = place, title
+        self._title = title
         self._first, self._gaps = first, gaps
         self._options = {"first": first, "gaps": gaps}
         self._witnesses, self._bytes_max = witnesses, bytes_max
-        self._restore()
-
-    def _restore(self) -> None:
-        """Be what was written last."""
+        self._early_rows_max = early_rows_max
         self.batch = -1  # the last that was judged
+        self.findings: list[Finding] = []  # of the last batch, or of the end
         self._naming = Naming()
         self._next: dict[str, int] = {}  # node: the position that it needs next
         self._held = SCHEMA.empty_table()
         self._explained: list[Witness] = []
         self._auditor = Auditor(
-            bytes_max=self._bytes_max,
-            origin=self._title,
+            room=SMALL,
+            ring_max=RING_MAX,
+            open_bytes=open_bytes,
+            bytes_max=bytes_max,
+            origin=title,
             node_label=lambda node: self._naming.names[node],
             message_label=self._naming.message_label,
         )
-        if (found := arrays.get(self._place)) is not None:
-            columns, about = found
-            if about["title"] != self._title:
-                raise UserError(f"{self._place} is of another stream, {about['title']}")
-            if about.get("options") != self._options:
-                raise UserError(
-                    f"{self._place} was written with other options, {about.get('options')}: repeat "
-                    "them, or name another directory"
-                )
-            self.batch, self._next = about["batch"], about["next"]
-            self._naming.unpack(about["naming"])
-            self._held = pa.table(about["held"], SCHEMA)
-            self._explained = [Witness(**{**kept, "steps": ()}) for kept in about["told"]]
-            self._auditor.unpack(columns, about["auditor"])
-            self._auditor.feed(NO_ROWS, nodes=self._auditor.nodes, labels=self._naming.labels)
+        if content is not None:
+            self._restore(content)
         self._is_whole = True
 
+    def _restore(self, content: bytes) -> None:
+        """Restore the result of ``content``."""
+        try:
+            columns, about = arrays.parse(bytearray(zlib.decompress(content)))
+        except (arrays.Damaged, ValueError, zlib.error):
+            raise UserError(f"the state of {self._title} is damaged: start over") from None
+        if about["title"] != self._title:
+            raise UserError(f"this is the state of {about['title']}, not of {self._title}")
+        if about["options"] != self._options:
+            raise UserError(
+                f"the state of {self._title} was written with other options, {about['options']}: "
+                "repeat them, or start over"
+            )
+        self.batch, self._next = about["batch"], about["next"]
+        self._naming.unpack(about["naming"])
+        self._held = pa.table(about["held"], SCHEMA)
+        self._explained = [Witness(**{**kept, "steps": ()}) for kept in about["explained"]]
+        self._auditor.unpack(columns, about["auditor"])
+        self._auditor.feed(NO_ROWS, nodes=self._auditor.nodes, labels=self._naming.labels)
+
+    def content(self) -> bytes:
+        """The state after the last batch, to resume from."""
+        columns, about = self._auditor.pack()
+        mine = {
+            "title": self._title,
+            "options": self._options,
+            "batch": self.batch,
+            "next": self._next,
+            "naming": self._naming.pack(),
+            "held": self._held.to_pydict(),
+            "explained": [{**vars(witness), "steps": []} for witness in self._explained],
+            "auditor": about,
+        }
+        return zlib.compress(arrays.dump(columns, mine), ZLIB_LEVEL)
+
     def take(self, batch: int, events: pa.Table) -> Standing | None:
-        """Judge a batch; None if it was judged before.
+        """Judge a batch; None if it was judged before. ``findings`` has what is wrong in it.
 
         ``events`` has the columns ``COLUMNS``, and may have ``run_id`` and ``to``; a broadcast that
-        says to whom it goes is a UserError.
+        names receivers is a UserError.
         """
-        if not self._is_whole:  # an attempt has failed half-way
-            self._restore()
+        if not self._is_whole:
+            raise UserError(f"{self._title}: an earlier batch failed; go on from the last content")
         if batch <= self.batch:
             return None
         self._is_whole = False
@@ -114,36 +154,23 @@ class BatchAuditor:
         except UserError as error:
             raise UserError(f"{self._title}: {error}") from None
         rows = NO_ROWS if packed is None else self._naming.rows(packed, self._where)
+        self._check_size()
+        duplicates, cycles = self._auditor.duplicates(), self._auditor.cycles
         try:
             violations = self._auditor.feed(
                 rows, nodes=len(self._naming.names), labels=self._naming.labels
             )
         except Forgotten as error:
             raise UserError(f"{error}; a stream cannot be read again: audit the whole") from None
+        self._note(violations, duplicates, cycles)
         room = max(self._witnesses - len(self._explained), 0)
         self._explained += [self._witness(one) for one in violations[:room]]
         self.batch = batch
+        self._is_whole = True
         return self.standing()
 
-    def keep(self) -> None:
-        """Write the state, with the number of the batch."""
-        columns, about = self._auditor.pack()
-        explained = [{**vars(witness), "steps": []} for witness in self._explained]
-        mine = {
-            "title": self._title,
-            "options": self._options,
-            "batch": self.batch,
-            "next": self._next,
-            "naming": self._naming.pack(),
-            "held": self._held.to_pydict(),
-            "told": explained,
-            "auditor": about,
-        }
-        arrays.put(self._place, columns, mine)
-        self._is_whole = True
-
     def standing(self) -> Standing:
-        """How the stream stands; violations are told without the path that proves them."""
+        """State of the stream; violations are reported without the path that proves them."""
         standing = self._auditor.standing()
         run_id = self._naming.run_id
         report = replace(standing.report, run_id=run_id, witnesses=tuple(self._explained))
@@ -151,15 +178,65 @@ class BatchAuditor:
         return replace(standing, report=report, rows_read=rows)
 
     def end(self, *, complete: bool = False) -> Standing:
-        """Judge the stream as one that has ended here; nothing is written."""
+        """Judge the stream as one that has ended here.
+
+        ``findings`` has at most ``witnesses`` lost deliveries, and as many of phantom messages.
+        """
         if self._held.num_rows:
             node = self._held.column("node")[0].as_py()
             raise UserError(
                 f"{self._title}: node {node} lacks its row {self._next.get(node, self._first)}"
             )
-        self._auditor.end(complete=complete)
+        names, label = self._naming.names, self._naming.message_label
+        duplicates, cycles = self._auditor.duplicates(), self._auditor.cycles
+        phantoms = self._auditor.phantoms()[: self._witnesses]
+        self._note(self._auditor.end(complete=complete), duplicates, cycles)
+        self.findings += [
+            Finding(
+                "phantom",
+                f"node {names[node]} names {label(message)}, which nobody broadcast.",
+                names[node],
+                label(message),
+            )
+            for node, message in phantoms
+        ]
+        self.findings += [
+            Finding(
+                "lost",
+                f"node {names[node]} never delivered {label(message)}, though the run is complete.",
+                names[node],
+                label(message),
+            )
+            for node, message in (self._auditor.lost(self._witnesses) if complete else ())
+        ]
         self._is_whole = False
         return self.standing()
+
+    def _note(self, violations: list[Violation], duplicates: list[int], cycles: int) -> None:
+        """Findings in addition to the given numbers of duplicates and cycles."""
+        self.findings = []
+        for violation in violations:
+            witness = self._witness(violation)
+            names = (witness.node_name, witness.message_name, witness.earlier_name)
+            self.findings.append(Finding("violation", witness.sentence, *names))
+        counts = self._auditor.duplicates()
+        for node, count in enumerate(counts):
+            before = duplicates[node] if node < len(duplicates) else 0
+            if more := count - before:
+                name = self._naming.names[node]
+                sentence = f"node {name} repeated {more} deliver{'y' if more == 1 else 'ies'}."
+                self.findings.append(Finding("duplicate", sentence, name))
+        if more := self._auditor.cycles - cycles:
+            text = "message is in its" if more == 1 else "messages are in their"
+            self.findings.append(Finding("cycle", f"{more} more {text} own past."))
+
+    def _check_size(self) -> None:
+        size = self._naming.size_bytes() + self._held.nbytes + self._auditor.size_bytes()
+        if size > self._bytes_max:
+            raise UserError(
+                f"{self._title} needs more than {self._bytes_max >> 20} MB, much of it for names "
+                "of messages: audit it when it has ended"
+            )
 
     def _in_order(self, events: pa.Table) -> pa.Table:
         """The rows that can be judged, each node's in its order; the others are held."""
@@ -188,7 +265,7 @@ class BatchAuditor:
             count = self._count_ready(node, position[first:last])
             ready[first : first + count] = True
         self._held = table.filter(pa.array(~ready))
-        if self._held.num_rows > HELD_ROWS_MAX:
+        if self._held.num_rows > self._early_rows_max:
             node = self._held.column("node")[0].as_py()
             raise UserError(
                 f"{self._title}: {self._held.num_rows:,} rows wait, such as those of node {node} "
@@ -197,7 +274,7 @@ class BatchAuditor:
         return table.filter(pa.array(ready)).combine_chunks()
 
     def _count_ready(self, node: str, position: NDArray[np.int64]) -> int:
-        """How many of a node's rows, which rise, come next."""
+        """Number of a node's rows, which ascend, that come next."""
         needed = self._next.get(node, self._first)
         twice = np.flatnonzero(np.diff(position) == 0)
         if twice.size or position[0] < needed:
@@ -224,9 +301,9 @@ class BatchAuditor:
         return f"{self._title}: row {place} of node {node}"
 
     def _witness(self, violation: Violation) -> Witness:
-        who = self._naming.names[violation.node]
-        what, lacked = map(self._naming.message_label, (violation.message, violation.lacked))
-        return unproven(violation, who=who, what=what, lacked=lacked)
+        name = self._naming.names[violation.node]
+        label, lacked = map(self._naming.message_label, (violation.message, violation.lacked))
+        return unproven(violation, node_name=name, message_name=label, lacked=lacked)
 
 
 def _column(table: pa.Table, name: str) -> Any:

@@ -1,7 +1,7 @@
-"""``follow``: audits a log while it is written, and yields how it stands after each change.
+"""``follow``: audits a log while it is written, and yields a ``Standing`` after each change.
 
-A log that was dropped from too early, since a node appeared late or delivered what nobody expected
-any more, is read again from its beginning, with more kept: nothing that was found vanishes by it.
+If evicted state is required after all, because a node appears late or delivers an old message, the
+log is rescanned with a larger window. Earlier findings remain.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from precedes.audit.growing import kernel
 from precedes.audit.growing.auditor import (
     BYTES_MAX,
+    OPEN_BYTES,
     Auditor,
     Forgotten,
     Standing,
@@ -49,7 +51,7 @@ def follow(source: str, **settings: Any) -> Following:
 
 
 def prepare() -> None:
-    """Have all that is compiled here compiled, before a process that must not wait for it."""
+    """Compile the loops of the audit, before a process that must not wait for them."""
     auditor = Auditor(nodes=1, is_closed=True)
     auditor.feed(NO_ROWS)
     auditor.make_room()
@@ -143,10 +145,16 @@ class Follower:
     """Reads a log and judges it; no clock, so that tests can say when."""
 
     def __init__(
-        self, tail: Tail, *, witnesses: int = WITNESSES, bytes_max: int = BYTES_MAX
+        self,
+        tail: Tail,
+        *,
+        witnesses: int = WITNESSES,
+        bytes_max: int = BYTES_MAX,
+        open_bytes: int = OPEN_BYTES,
+        room: kernel.Room | None = None,
     ) -> None:
         self.tail = tail
-        self._bytes_max = bytes_max
+        self._bytes_max, self._open_bytes, self._room = bytes_max, open_bytes, room
         self._witnesses = witnesses
         self._patience = 0
         self._has_ended = False
@@ -156,11 +164,15 @@ class Follower:
 
     def _make(self) -> Auditor:
         tail = self.tail
+        room = self._room or kernel.room_of_log(tail.nodes)
+        if self._patience:
+            room = room._replace(ring=RING * 8**self._patience)
         return Auditor(
             nodes=tail.nodes,
             is_closed=tail.is_closed,
             patient=self._patience > 0,
-            ring=RING * 8**self._patience if self._patience else None,
+            room=room,
+            open_bytes=self._open_bytes,
             bytes_max=self._bytes_max,
             origin=tail.title,
             node_label=tail.node_label,
@@ -168,7 +180,7 @@ class Follower:
         )
 
     def poll(self) -> bool:
-        """Read on and judge what can be; whether there was anything to read."""
+        """Read new rows and judge those that can be judged; return whether there were any."""
         rows = self.tail.read(resting=self._resting())
         if rows is not None or self.tail.nodes != self._auditor.nodes:
             self._feed(rows or NO_ROWS)
@@ -177,14 +189,14 @@ class Follower:
         return rows is not None
 
     def standing(self) -> Standing:
-        """How the log stands, with the first violations explained."""
+        """State of the log, with the first violations explained."""
         standing = self._auditor.standing()
         witnesses = tuple(self._explained.values())
         report = replace(standing.report, run_id=self.tail.run_id, witnesses=witnesses)
         return replace(standing, report=report)
 
     def end(self, *, complete: bool = False) -> Standing:
-        """Judge the log as one that has ended here; the report is that of ``audit``."""
+        """Judge the log as ended here; the report is that of ``audit``."""
         while self.poll():
             pass
         self._has_ended = True
@@ -205,14 +217,14 @@ class Follower:
         return standing
 
     def _unread(self) -> Iterator[Rows]:
-        """All rows that are left; at the end of the log also lines without their ends."""
+        """All remaining rows; at the end of the log also lines without a line break."""
         while (rows := self.tail.read()) is not None:
             yield rows
         if self._has_ended:
             yield self.tail.finish()
 
     def _resting(self) -> list[int]:
-        """Nodes whose rows wait already: there is no use in reading more of them."""
+        """Nodes whose rows wait already: reading more of them would not help."""
         limit = self._bytes_max // REST_SHARE // max(self._auditor.nodes, 1)
         return self._auditor.with_left(max(limit, REST_ROWS_MIN))
 
@@ -224,34 +236,34 @@ class Follower:
                 "for names of messages: audit it when it has ended"
             )
         try:
-            found = self._auditor.feed(rows, nodes=tail.nodes, labels=tail.labels)
+            violations = self._auditor.feed(rows, nodes=tail.nodes, labels=tail.labels)
         except Forgotten:
-            found = self._read_again()
-        self._explain(found)
+            violations = self._read_again()
+        self._explain(violations)
 
     def _read_again(self) -> list[Violation]:
-        """Judge the log from its beginning, and keep more."""
+        """Judge the log from its beginning, with a larger window."""
         while True:
             self._patience += 1
             self.tail.rewind()
             self._auditor = self._make()
-            found: list[Violation] = []
+            violations: list[Violation] = []
             try:
                 for rows in self._unread():
-                    found += self._auditor.feed(
+                    violations += self._auditor.feed(
                         rows, nodes=self.tail.nodes, labels=self.tail.labels
                     )
-                    del found[self._witnesses :]
-                return found
+                    del violations[self._witnesses :]
+                return violations
             except Forgotten:
                 if self._patience == PATIENCE_MAX:
                     raise
 
     # Witnesses ------------------------------------------------------------------------------
 
-    def _explain(self, found: list[Violation]) -> None:
+    def _explain(self, violations: list[Violation]) -> None:
         """Remember the first violations, and the paths that prove them."""
-        new = [one for one in found if (one.node, one.position) not in self._explained]
+        new = [one for one in violations if (one.node, one.position) not in self._explained]
         del new[max(self._witnesses - len(self._explained), 0) :]
         if not new:
             return
@@ -266,37 +278,37 @@ class Follower:
 
     def _witness(self, violation: Violation, history: History | None) -> Witness:
         tail = self.tail
-        who, what = tail.node_label(violation.node), tail.message_label(violation.message)
+        name, label = tail.node_label(violation.node), tail.message_label(violation.message)
         if history is None:
             lacked = tail.message_label(violation.lacked)
-            return unproven(violation, who=who, what=what, lacked=lacked)
+            return unproven(violation, node_name=name, message_name=label, lacked=lacked)
         node, source = (
             tail.node_in(history, one) for one in (violation.node, violation.message >> SHIFT)
         )
         explainer = Explainer(history, _known(history))
         witness = explainer.violation(node, source, violation.message & MASK)
         missed = witness.earlier_name
-        never = f"node {who} delivered {what} but never delivered {missed}, which precedes it"
+        never = f"node {name} delivered {label} but never delivered {missed}, which precedes it"
         if witness.sentence.startswith(never):  # it may come yet
-            so_far = f"node {who} delivered {what} before {missed}, but {missed} precedes {what}"
+            so_far = f"node {name} delivered {label} before {missed}, but {missed} precedes {label}"
             witness = replace(witness, sentence=so_far + witness.sentence[len(never) :])
         return witness
 
     # Restarts -------------------------------------------------------------------------------
 
     def save(self, path: str) -> None:
-        """Keep all that is needed to go on."""
+        """Save the state, to resume from."""
         columns, about = self._auditor.pack()
         mine = {"auditor": about, "tail": self.tail.pack(), "patience": self._patience}
         of = {"title": self.tail.title, "options": self.tail.options}
         arrays.put(path, columns, {**mine, **of})
 
     def restore(self, path: str) -> None:
-        """Go on where a state was kept, if there is one."""
-        found = arrays.get(path)
-        if found is None:
+        """Resume from a saved state, if there is one."""
+        state = arrays.get(path)
+        if state is None:
             return
-        columns, about = found
+        columns, about = state
         if about["title"] != self.tail.title:
             raise UserError(f"{path} is of another log, {about['title']}: name another directory")
         if about.get("options") != self.tail.options:
@@ -312,7 +324,7 @@ class Follower:
 
 
 def _known(history: History) -> Known:
-    """Where in a history each message is broadcast."""
+    """Position of each message's broadcast in a history."""
     rows = np.flatnonzero(history.kind == BROADCAST)
     node = np.searchsorted(history.offsets, rows, side="right") - 1
     counts = np.bincount(node, minlength=history.nodes)

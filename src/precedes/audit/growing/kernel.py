@@ -1,15 +1,15 @@
-"""The compiled parts of the audit of a growing log, and its state: rows are taken causes first.
+"""The compiled parts of the audit of a growing log, and its state: causes are processed first.
 
-A node's rows are taken one after the other. A delivery is taken after its broadcast was, so a node
-waits at the first delivery of what nobody has broadcast so far; what stands behind it in its log
-waits too. The past of a message is then known when it is broadcast: for each source one number, up
-to where its messages are in it, the message's ``clock``. A delivery is in order iff the node has
-all messages up to these numbers, and what a node has of a source is said by the gaps: so a message
-that never comes costs one gap, however much follows.
+A node's rows are processed in order. A delivery is processed after its broadcast, so a node waits
+at the first delivery of a message without a broadcast so far, with all its further rows. The past
+of a message is then known when it is broadcast: one number for each source, the length of the
+prefix of its messages in the past, the message's ``clock``. A delivery is in order iff the node has
+all messages up to these numbers. The messages that a node has of a source are stored as gaps, so a
+message that never arrives costs one gap, however many follow.
 
-An own message counts from its broadcast on until its source delivers it: then every delivery in
-between with that message in its past becomes a violation. The ring of a node has its deliveries
-that hang on such a message.
+A node has its own message from the broadcast on. If it delivers the message later, every delivery
+in between with that message in its past becomes a violation. The ring of a node has its deliveries
+that depend on such a message.
 
 Memory is 16 bytes for each pair of nodes, 12 for each place of the rings, and for each message that
 some node may still deliver 4 bytes a node. It grows up to ``bytes_max``.
@@ -34,7 +34,7 @@ LEAVE: Final = int(EventKind.LEAVE)
 # A message is one number: its source, and its sequence from 1.
 SHIFT: Final = 32
 MASK: Final = (1 << SHIFT) - 1
-NOBODYS: Final = -1  # in place of a message: a label that nobody has broadcast so far, or none
+NOBODYS: Final = -1  # in place of a message: a label without a broadcast so far, or none
 
 # Why ``take`` returns.
 DONE: Final = 0
@@ -53,12 +53,12 @@ TURN_ROWS: Final = 256
 # Registers.
 READY: Final = 0  # nodes in ``ready``
 MODE: Final = 1
-FOUND: Final = 2  # rows of ``found``
+NEW: Final = 2  # rows of ``new``
 FREE_ENTRY: Final = 3
 FREE_GAP: Final = 4
 VIOLATING: Final = 5  # messages
 DROPPED: Final = 6  # messages whose entries are dropped
-PATIENT: Final = 7  # 1: whatever may still be delivered by anybody is kept
+PATIENT: Final = 7  # 1: every message that some node may still deliver is kept
 FIRST: Final = 8  # of ``ready``
 REGISTERS: Final = 9
 
@@ -69,8 +69,9 @@ DUPLICATES: Final = 2
 PHANTOM: Final = 3
 VIOLATIONS: Final = 4
 OWN: Final = 5
-TAKEN: Final = 6  # rows of every kind
-COUNTS: Final = 7
+PROCESSED: Final = 6  # rows of every kind
+FIFO: Final = 7  # violations in which an earlier message of the same source comes later
+COUNTS: Final = 8
 
 
 class Batch(NamedTuple):
@@ -104,7 +105,7 @@ class State(NamedTuple):
     entry_violating: NDArray[np.uint8]
     entry_next: NDArray[np.int32]  # the next free one
     ring_known: NDArray[np.int32]  # node, place: up to where its own messages are in the past
-    ring_row: NDArray[np.int64]
+    ring_row: NDArray[np.int64]  # below 0: it is a violation already
     ring_entry: NDArray[np.int32]
     ring_begin: NDArray[np.int64]  # node
     ring_count: NDArray[np.int64]  # node
@@ -117,7 +118,7 @@ class State(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """Who can take rows, and who waits for whom; made anew for each batch."""
+    """Nodes with a row that can be processed, and waiting nodes; built for each batch."""
 
     cursor: NDArray[np.int64]  # node: its next row
     ready: NDArray[np.int32]  # a ring of nodes
@@ -125,7 +126,7 @@ class Queue(NamedTuple):
     is_waiting: NDArray[np.uint8]  # node
     waiter: NDArray[np.int32]  # source: the last node that waits for a message of it, or -1
     following: NDArray[np.int32]  # node: the one before it
-    found: NDArray[np.int64]  # violation: node, position, message, what the node lacked
+    new: NDArray[np.int64]  # violation: node, position, message, what the node lacked
 
 
 def take(batch: Batch, state: State, queue: Queue) -> int:
@@ -203,14 +204,14 @@ def _take_of(node: int, batch: Batch, state: State, queue: Queue) -> int:
             if kind in (BROADCAST, DELIVER):
                 counts[ROWS] -= 1
             return code
-        counts[TAKEN] += 1
+        counts[PROCESSED] += 1
         queue.cursor[node] = row + 1
     return DONE
 
 
 @compiled.function()
 def _is_one_of(message: int, counts: NDArray[np.int64]) -> bool:
-    """Whether a message is among the first of its source, as many as these."""
+    """Return whether a message is within this prefix of its source."""
     source, sequence = message >> SHIFT, message & MASK
     return bool(
         message >= 0 and source < counts.size and sequence > 0 and sequence <= counts[source]
@@ -219,7 +220,7 @@ def _is_one_of(message: int, counts: NDArray[np.int64]) -> bool:
 
 @compiled.function()
 def _has_to_wait(message: int, batch: Batch, mode: int) -> bool:
-    """Whether a delivery of what was not taken may still be judged."""
+    """Return whether a delivery waits for a message that has not been processed."""
     return bool(mode == WAIT or (mode == SKIP_PHANTOMS and _is_one_of(message, batch.read)))
 
 
@@ -277,7 +278,7 @@ def _wake(source: int, sequence: int, state: State, queue: Queue) -> None:
 
 @compiled.function()
 def _place(table: NDArray[np.int64], message: int) -> int:
-    """Where a message is in the table, or would be."""
+    """Index of a message in the table, or of its free place."""
     last = table.size - 1
     # Sequences are dense and sources few: mixing both spreads them over the table.
     place = ((message & MASK) * 31 + (message >> SHIFT) * 40503) & last
@@ -307,7 +308,7 @@ def _deliver(node: int, message: int, state: State, queue: Queue) -> int:
         return DONE
     if registers[FREE_GAP] < 0:
         return NO_GAP
-    if registers[FOUND] + state.ring_count[node] + 1 > queue.found.shape[0]:
+    if registers[NEW] + state.ring_count[node] + 1 > queue.new.shape[0]:
         return NO_FINDING
     if source == node and state.ring_dropped[node] >= sequence:
         return FORGOTTEN
@@ -319,6 +320,7 @@ def _deliver(node: int, message: int, state: State, queue: Queue) -> int:
     hangs = clock[node] > have[node]
     lacking -= hangs
     if lacking > 0:
+        counts[FIFO] += source != node and clock[source] > have[source]
         _find(node, counts[ROWS] - 1, entry, _first_lacking(node, clock, have), state, queue)
     if lacking > 0 or state.joined[node] != 0:
         _learn(known, clock, source, sequence)
@@ -331,6 +333,8 @@ def _deliver(node: int, message: int, state: State, queue: Queue) -> int:
         counts[DELIVERIES] += 1
     if hangs and lacking == 0:
         _keep_in_ring(node, counts[ROWS] - 1, entry, state)
+    elif hangs and source == node:
+        _keep_in_ring(node, -counts[ROWS], entry, state)
     return DONE
 
 
@@ -355,12 +359,12 @@ def _first_lacking(node: int, clock: NDArray[np.int32], have: NDArray[np.int32])
 def _find(node: int, row: int, entry: int, lacked: int, state: State, queue: Queue) -> None:
     """Note a violation."""
     registers = state.registers
-    found = queue.found[registers[FOUND]]
-    found[0] = node
-    found[1] = row
-    found[2] = state.entry_message[entry]
-    found[3] = lacked
-    registers[FOUND] += 1
+    violation = queue.new[registers[NEW]]
+    violation[0] = node
+    violation[1] = row
+    violation[2] = state.entry_message[entry]
+    violation[3] = lacked
+    registers[NEW] += 1
     state.counts[node, VIOLATIONS] += 1
     if state.entry_violating[entry] == 0:
         state.entry_violating[entry] = 1
@@ -394,8 +398,10 @@ def _look_back(node: int, sequence: int, state: State, queue: Queue) -> None:
         if state.ring_known[node, place] >= sequence:
             state.ring_known[node, place] = 0
             entry = int(state.ring_entry[node, place])
-            lacked = (node << SHIFT) | sequence
-            _find(node, state.ring_row[node, place], entry, lacked, state, queue)
+            row = state.ring_row[node, place]
+            if row >= 0:
+                _find(node, row, entry, (node << SHIFT) | sequence, state, queue)
+            state.counts[node, FIFO] += state.entry_message[entry] >> SHIFT == node
     have = state.have[node, node]
     while state.ring_count[node] > 0 and state.ring_known[node, begin] <= have:
         begin = (begin + 1) & (size - 1)
@@ -421,7 +427,7 @@ def _leave_unjudged(node: int, message: int, state: State) -> int:
 
 @compiled.function()
 def _has(node: int, source: int, sequence: int, state: State) -> bool:
-    """Whether a node has a message of a source."""
+    """Return whether a node has a message of a source."""
     if sequence <= state.have[node, source]:
         return True
     if sequence > state.top[node, source]:
@@ -522,11 +528,11 @@ def _join(node: int, message: int, state: State) -> int:
 
 
 def sweep(state: State, lowest: NDArray[np.int64], held: NDArray[np.int64], drop: int) -> int:
-    """Build the table and the list of free entries anew; return how many are free.
+    """Rebuild the table and the list of free entries; return the number of free entries.
 
-    With ``drop``, entries of messages that nobody will deliver any more are dropped. ``held``
-    counts for each node the entries that are kept because of it; ``lowest`` is working space, a
-    number a node.
+    With ``drop``, entries of messages that no node will deliver any more are dropped. ``held``
+    counts for each node the entries that are kept because of it; ``lowest`` is working space, one
+    number for each node.
     """
     nodes = state.taken.size
     patient = state.registers[PATIENT] != 0
@@ -537,7 +543,7 @@ def sweep(state: State, lowest: NDArray[np.int64], held: NDArray[np.int64], drop
                 lowest[source] = min(lowest[source], int(state.have[node, source]))
             if patient and state.joined[node] != 0:
                 lowest[source] = min(lowest[source], int(state.known[node, source]))
-    in_ring = 2  # beside 0 and 1 of ``entry_violating``
+    in_ring = 2  # a third value next to 0 and 1 of ``entry_violating``
     for node in range(nodes):
         for i in range(state.ring_count[node]):
             place = (state.ring_begin[node] + i) & (state.ring_known.shape[1] - 1)
@@ -573,7 +579,7 @@ def sweep(state: State, lowest: NDArray[np.int64], held: NDArray[np.int64], drop
 
 @compiled.function()
 def _is_awaited(node: int, source: int, patient: bool, state: State) -> bool:
-    """Whether a node may still deliver messages of a source that it lacks."""
+    """Return whether a node may still deliver messages of a source that it lacks."""
     if node == source:
         return bool(patient or state.counts[node, OWN] > 0)
     return bool(patient or state.gone[node] == 0)
@@ -583,7 +589,7 @@ def _is_awaited(node: int, source: int, patient: bool, state: State) -> bool:
 def _count_holders(message: int, patient: bool, state: State, held: NDArray[np.int64]) -> bool:
     """Count for each node that it may still deliver a message; whether any may."""
     source, sequence = message >> SHIFT, message & MASK
-    found = False
+    is_awaited = False
     for node in range(state.taken.size):
         lacks = _is_awaited(node, source, patient, state) and not _has(
             node, source, sequence, state
@@ -591,31 +597,40 @@ def _count_holders(message: int, patient: bool, state: State, held: NDArray[np.i
         if patient and state.joined[node] != 0 and sequence > state.known[node, source]:
             lacks = True
         held[node] += lacks
-        found = found or lacks
-    return found
+        is_awaited = is_awaited or lacks
+    return is_awaited
 
 
 TAKE: Final = compiled.Entry(take, label="the audit of growing logs", job="audit")
 SWEEP: Final = compiled.Entry(sweep, label="the audit of growing logs", job="audit")
 
 
-ENTRIES_BYTES: Final = 1 << 22  # of the first table of messages
-ENTRIES_MIN: Final = 1 << 10
-ENTRIES_MAX: Final = 1 << 16
-RING_PLACES: Final = 1 << 19  # of all nodes together
-RING_MIN: Final = 1 << 10
-RING_MAX: Final = 1 << 16
-GAPS: Final = 1 << 10
+class Room(NamedTuple):
+    """Start sizes of the tables, powers of two; tables grow when they are full."""
+
+    entries: int  # messages
+    ring: int  # places of a node's ring
+    gaps: int
+
+
+SMALL: Final = Room(entries=1 << 6, ring=1 << 6, gaps=1 << 6)  # one of thousands of logs
+
+
+def room_of_log(nodes: int) -> Room:
+    """Room for a log that has a process to itself."""
+    entries = min(max((1 << 20) // max(nodes, 1), 1 << 10), 1 << 16)
+    ring = min(max((1 << 19) // max(nodes, 1), 1 << 10), 1 << 16)
+    return Room(_power(entries), _power(ring), 1 << 10)
+
 
 _BY_NODE: Final = ("taken", "ring_begin", "ring_count", "ring_dropped", "joined", "own_joined")
 _FLAGS: Final = ("crashed", "departed", "gone")
 _BY_PAIR: Final = ("known", "have", "top", "gap")
 
 
-def make(nodes: int, *, patient: bool = False, ring: int | None = None) -> State:
-    """The state before the first row; ``ring`` is how many places a node's ring has."""
-    entries = _power(min(max(ENTRIES_BYTES // (4 * max(nodes, 1)), ENTRIES_MIN), ENTRIES_MAX))
-    places = _power(ring or min(max(RING_PLACES // max(nodes, 1), RING_MIN), RING_MAX))
+def make(nodes: int, room: Room, *, patient: bool = False) -> State:
+    """The state before the first row."""
+    entries, places, gaps = room
     registers = np.zeros(REGISTERS, np.int64)
     registers[PATIENT] = patient
     state = State(
@@ -626,10 +641,10 @@ def make(nodes: int, *, patient: bool = False, ring: int | None = None) -> State
         have=np.zeros((nodes, nodes), np.int32),
         top=np.zeros((nodes, nodes), np.int32),
         gap=np.full((nodes, nodes), -1, np.int32),
-        gap_pair=np.full(GAPS, -1, np.int64),
-        gap_first=np.zeros(GAPS, np.int32),
-        gap_last=np.zeros(GAPS, np.int32),
-        gap_next=_chain(0, GAPS),
+        gap_pair=np.full(gaps, -1, np.int64),
+        gap_first=np.zeros(gaps, np.int32),
+        gap_last=np.zeros(gaps, np.int32),
+        gap_next=_chain(0, gaps),
         table_message=np.full(2 * entries, NOBODYS, np.int64),
         table_entry=np.zeros(2 * entries, np.int32),
         clock=np.zeros((entries, nodes), np.int32),
@@ -663,7 +678,7 @@ def _chain(first: int, end: int) -> NDArray[np.int32]:
 
 
 def size_bytes(state: State) -> int:
-    """What the arrays take."""
+    """Size of the arrays in bytes."""
     return sum(array.nbytes for array in state)
 
 
@@ -680,6 +695,18 @@ def with_more_entries(state: State) -> State:
         table_entry=np.zeros(4 * entries, np.int32),
     )
     return larger
+
+
+def with_larger_rings(state: State, places: int) -> State:
+    """Room for at least this number of places in the ring of every node."""
+    before = state.ring_known.shape[1]
+    order = (state.ring_begin[:, None] + np.arange(before)) & (before - 1)
+    changed: dict[str, Any] = {}
+    for name in ("ring_known", "ring_row", "ring_entry"):
+        ring = getattr(state, name)
+        changed[name] = np.zeros((ring.shape[0], _power(places)), ring.dtype)
+        changed[name][:, :before] = np.take_along_axis(ring, order, axis=1)
+    return state._replace(**changed, ring_begin=np.zeros_like(state.ring_begin))
 
 
 def with_more_gaps(state: State) -> State:

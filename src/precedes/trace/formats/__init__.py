@@ -1,1 +1,1 @@
-"""Readers of other people's logs, each of which gives batches of the common rows."""
+"""Readers of foreign logs, each of which yields batches of the common rows."""

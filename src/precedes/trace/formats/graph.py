@@ -8,7 +8,10 @@ their ``hash`` as later versions write them.
 
 A change is a message that its author broadcasts; just before it the author delivers those of its
 ancestors that are new to it, in the order of the file. An author whose change does not build upon
-its last one has forked: it goes on as another node, ``author#2``.
+its last one has forked: it continues as another node, ``author#2``.
+
+For a picture, a change has a text, and instead of these deliveries an edge from each parent at
+another node.
 """
 
 from __future__ import annotations
@@ -27,8 +30,9 @@ from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.model import printable
-from precedes.trace.dialect import Dialect, Found
-from precedes.trace.formats.text import EventRows, blocks
+from precedes.trace.dialect import Dialect, Notes
+from precedes.trace.formats.text import EventRows, blocks, one_line
+from precedes.trace.schema import EDGE
 
 ENTRIES_MAX: Final = 1 << 27  # a gigabyte
 
@@ -54,8 +58,9 @@ class Graph:
     than ``ENTRIES_MAX`` of those are a UserError.
     """
 
-    def __init__(self, run_id: str, *, title: str) -> None:
+    def __init__(self, run_id: str, *, title: str, drawn: bool = False) -> None:
         self._run_id = run_id
+        self._drawn = drawn
         self._title = title
         self._branches: dict[str, list[int]] = {}  # author -> its nodes
         self._nodes: list[_Node] = []
@@ -67,23 +72,35 @@ class Graph:
         self._labels: list[str] = []
 
     def __len__(self) -> int:
-        """How many changes there are."""
+        """Number of changes."""
         return len(self._node)
 
     @property
     def forks(self) -> int:
-        """How many nodes there are beyond one an author."""
+        """Number of nodes beyond one for each author."""
         return len(self._nodes) - len(self._branches)
 
     def add(
-        self, rows: EventRows, *, author: str, parents: list[int], label: str, time_us: int | None
+        self,
+        rows: EventRows,
+        *,
+        author: str,
+        parents: list[int],
+        label: str,
+        time_us: int | None,
+        text: str | None = None,
     ) -> None:
         """The next change, with the deliveries before it."""
         number = self._goes_on(author, parents)
         if number is None:
             past = self._past(parents)
             number = self._branch(author, past)
-            self._deliver(rows, number, past)
+            if self._drawn:
+                for parent in parents:
+                    if self._node[parent] != number:
+                        self._row(rows, number, EDGE, self._labels[parent], time_us)
+            else:
+                self._deliver(rows, number, past)
             self._vector.append(len(self._vectors))
             self._vectors.append(past)
             self._entries += past.size
@@ -91,12 +108,12 @@ class Graph:
                 merges, nodes = len(self._vectors), len(self._nodes)
                 raise UserError(
                     f"{self._title}: {merges:,} merges among {nodes:,} authors and forks take more "
-                    f"than {ENTRIES_MAX:,} numbers: cut the log into parts"
+                    f"than {ENTRIES_MAX:,} numbers: split the log"
                 )
         else:
             self._vector.append(self._vector[parents[0]])
         node = self._nodes[number]
-        self._row(rows, node, "broadcast", label, time_us)
+        self._row(rows, number, "broadcast", label, time_us, text)
         node.changes.append(len(self))
         self._node.append(number)
         self._place.append(len(node.changes))
@@ -111,7 +128,7 @@ class Graph:
         return number if is_last and number in self._branches.get(author, ()) else None
 
     def _past(self, parents: list[int]) -> NDArray[np.int64]:
-        """How many changes of each node are ancestors: they are its first ones."""
+        """The number of changes of each node that are ancestors: its first ones."""
         past = np.zeros(len(self._nodes), np.int64)
         for parent in parents:
             vector = self._vectors[self._vector[parent]]
@@ -140,12 +157,19 @@ class Graph:
             if other != number:
                 new += self._nodes[other].changes[known[other] : past[other]]
         for change in sorted(new):
-            self._row(rows, node, "deliver", self._labels[change], None)
+            self._row(rows, number, "deliver", self._labels[change], None)
         node.known = np.maximum(past, known)
 
     def _row(
-        self, rows: EventRows, node: _Node, kind: str, label: str, time_us: int | None
+        self,
+        rows: EventRows,
+        number: int,
+        kind: str,
+        label: str,
+        time_us: int | None,
+        text: str | None = None,
     ) -> None:
+        node = self._nodes[number]
         rows.add(
             run_id=self._run_id,
             node=node.name,
@@ -153,15 +177,17 @@ class Graph:
             kind=kind,
             message=label,
             time_us=time_us,
+            text=text,
         )
-        node.rows += 1
+        node.rows += kind != EDGE
 
 
 def edit_batches(
-    text: io.BufferedReader, *, title: str, dialect: Dialect, found: Found
+    text: io.BufferedReader, *, title: str, dialect: Dialect, notes: Notes
 ) -> Iterator[pa.RecordBatch]:
     """Each transaction as a broadcast, after deliveries of its new ancestors."""
-    graph, rows = Graph(dialect.one_run, title=title), EventRows()
+    graph = Graph(dialect.one_run, title=title, drawn=dialect.drawn)
+    rows = EventRows(drawn=dialect.drawn)
     for number, transaction in enumerate(_transactions(text, title)):
         try:
             parents = [int(parent) for parent in transaction["parents"]]
@@ -169,27 +195,28 @@ def edit_batches(
         except (KeyError, TypeError, ValueError):
             raise _edit_error(title, number, 'needs "parents" and "agent"') from None
         if isinstance(author, bool) or not isinstance(author, int | str):
-            raise _edit_error(title, number, f"has the agent {author!r}, no name or number")
+            raise _edit_error(title, number, f"has the agent {author!r}, not a name or a number")
         if any(not 0 <= parent < number for parent in parents):
-            raise _edit_error(title, number, "has a parent that does not stand before it")
+            raise _edit_error(title, number, "has a parent that is not before it")
         graph.add(
             rows,
             author=str(author),
             parents=parents,
             label=str(number),
             time_us=_edit_time_us(transaction.get("time")),
+            text=_edit_text(transaction.get("patches")) if dialect.drawn else None,
         )
         if rows.full:
             yield rows.take()
     if graph.forks:
-        found.note(dialect.one_run, forked(graph.forks))
+        notes.note(dialect.one_run, forked(graph.forks))
     yield rows.take()
 
 
 def forked(forks: int) -> str:
-    """What to say of authors that forked."""
+    """The note about authors that forked."""
     times = "once" if forks == 1 else f"{forks:,} times"
-    return f"authors forked {times}: what does not build upon their last change is a node name#2"
+    return f"authors forked {times}: changes not based on their last one are at a node name#2"
 
 
 def _transactions(text: io.BufferedReader, title: str) -> list[Any]:
@@ -200,13 +227,13 @@ def _transactions(text: io.BufferedReader, title: str) -> list[Any]:
             "write it as JSON lines"
         )
     try:
-        found = json.loads(content.decode("utf-8-sig"))
+        trace = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{title} is no JSON value, as an editing trace is: {error}") from None
-    transactions = found.get("txns") if isinstance(found, dict) else None
+        raise UserError(f"{title} is not a JSON value, as an editing trace is: {error}") from None
+    transactions = trace.get("txns") if isinstance(trace, dict) else None
     if not isinstance(transactions, list):
-        raise UserError(f'{title} is no editing trace: it has no list "txns"')
-    if found.get("kind", "concurrent") != "concurrent" or (
+        raise UserError(f'{title} is not an editing trace: it has no list "txns"')
+    if trace.get("kind", "concurrent") != "concurrent" or (
         transactions and isinstance(transactions[0], dict) and "parents" not in transactions[0]
     ):
         raise UserError(
@@ -226,15 +253,27 @@ def _edit_time_us(value: object) -> int | None:
     return round(moment.timestamp() * 1_000_000) if moment.tzinfo is not None else None
 
 
-def _edit_error(title: str, number: int, what: str) -> UserError:
-    return UserError(f"{title}, transaction {number}: {what}")
+def _edit_text(patches: object) -> str | None:
+    """The changes of a transaction, as ``12: -1 +'e'``, without those of another form."""
+    edits = []
+    for patch in patches if isinstance(patches, list) else []:
+        match patch:
+            case [int(at), int(deleted), str(inserted)]:
+                parts = [f"-{deleted}"] if deleted else []
+                parts += [f"+{inserted!r}"] if inserted else []
+                edits.append(f"{at}: {' '.join(parts)}")
+    return one_line(", ".join(edits))
+
+
+def _edit_error(title: str, number: int, reason: str) -> UserError:
+    return UserError(f"{title}, transaction {number}: {reason}")
 
 
 def change_batches(
-    text: io.BufferedReader, *, title: str, dialect: Dialect, found: Found
+    text: io.BufferedReader, *, title: str, dialect: Dialect, notes: Notes
 ) -> Iterator[pa.RecordBatch]:
     """Each change as a broadcast, after deliveries of its new ancestors."""
-    changes, rows = _Changes(title, dialect.one_run), EventRows()
+    changes, rows = _Changes(title, dialect), EventRows(drawn=dialect.drawn)
     for block in blocks(text, title=title):
         for number, line in enumerate(io.BytesIO(block.text), start=block.first):
             if not line.isspace():
@@ -242,21 +281,21 @@ def change_batches(
             if rows.full:
                 yield rows.take()
     if changes.graph.forks:
-        found.note(dialect.one_run, forked(changes.graph.forks))
+        notes.note(dialect.one_run, forked(changes.graph.forks))
     yield rows.take()
 
 
 class _Changes:
-    """The changes so far, by what later ones call them."""
+    """The changes so far, by the names that later ones refer to."""
 
-    def __init__(self, title: str, run_id: str) -> None:
+    def __init__(self, title: str, dialect: Dialect) -> None:
         self._title = title
-        self.graph = Graph(run_id, title=title)
+        self.graph = Graph(dialect.one_run, title=title, drawn=dialect.drawn)
         self._by_name: dict[tuple[str, int], int] = {}
         self._by_hash: dict[str, int] = {}
 
     def add(self, rows: EventRows, number: int, line: bytes) -> None:
-        """Take a line."""
+        """Add a line."""
         change = self._object(number, line)
         actor, seq, deps = change.get("actor"), change.get("seq"), change.get("deps", {})
         if not isinstance(actor, str) or type(seq) is not int or seq < 1:
@@ -264,7 +303,7 @@ class _Changes:
         if not isinstance(deps, dict | list):
             raise self._error(number, '"deps" is neither an object nor a list')
         if (actor, seq) in self._by_name:
-            raise self._error(number, f"{_label(actor, seq)} is there twice")
+            raise self._error(number, f"{_label(actor, seq)} occurs twice")
         if isinstance(deps, list):
             parents = [self._known(self._by_hash, number, str(name), str(name)) for name in deps]
         else:
@@ -283,6 +322,7 @@ class _Changes:
             parents=parents,
             label=_label(actor, seq),
             time_us=int(time or 0) * 1_000_000 if is_time else None,
+            text=one_line(change.get("message")),
         )
         self._by_name[actor, seq] = at
         if isinstance(change.get("hash"), str):
@@ -292,27 +332,27 @@ class _Changes:
         if name not in table:
             raise self._error(
                 number,
-                f"builds upon {printable(label)}, which does not stand before it: write changes "
+                f"builds upon {printable(label)}, which is not before it: write changes "
                 "after those they build upon",
             )
         return table[name]
 
     def _count(self, number: int, value: object) -> int:
         if type(value) is not int:
-            raise self._error(number, f'"deps" says {value!r}, no whole number')
+            raise self._error(number, f'"deps" has {value!r}, not a whole number')
         return value
 
     def _object(self, number: int, line: bytes) -> dict[str, Any]:
         try:
-            found = json.loads(line)
+            value = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise self._error(number, f"not a JSON object ({error})") from None
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             raise self._error(number, "not a JSON object")
-        return found
+        return value
 
-    def _error(self, number: int, what: str) -> UserError:
-        return UserError(f"{self._title}, line {number}: {what}")
+    def _error(self, number: int, reason: str) -> UserError:
+        return UserError(f"{self._title}, line {number}: {reason}")
 
 
 def _label(actor: str, seq: int) -> str:

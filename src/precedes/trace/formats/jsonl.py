@@ -1,8 +1,8 @@
 """Reads event logs of one JSON object a line, as docs/formats.md describes them.
 
-Blocks of lines in which nothing is odd are read by pyarrow, which is lenient where ``json`` is not,
-and the other way round. Whatever the two would not read alike is left to the reader that goes line
-by line, and so is every mistake: it can explain them.
+Blocks of regular lines are parsed by pyarrow, which is lenient where ``json`` is not,
+and the other way round. Lines that the two would parse differently are left to the parser that goes
+line by line, and so is every error, which it can explain.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,78 +27,79 @@ from precedes.trace.dialect import (
     PICTURED,
     RECEIVERS,
     Dialect,
-    Found,
+    Notes,
     by_line,
 )
 from precedes.trace.formats.tables import disagree
-from precedes.trace.formats.text import BLOCK_BYTES, Block, EventRows, blocks
-from precedes.trace.rows import JUDGED, KINDS
+from precedes.trace.formats.text import BLOCK_BYTES, Block, EventRows, blocks, one_line
+from precedes.trace.rows import KINDS
 from precedes.trace.schema import EVENTS
 
 BARE: Final = ("crash", "leave")
-NAMELESS: Final = ("join", *PICTURED)  # they may name a message
+NAMELESS: Final = ("join", *PICTURED)  # they may or may not name a message
 INTEGER_MAX: Final = 2**63 - 1
 
 NAMES: Final = ("node", "message")
-# And whether they are numbers only.
+# And names that are all numbers.
 OPTIONAL: Final = (("run_id", False), ("time_us", True), ("local_seq", True))
 # Python refuses to nest deeper than some hundreds, and integers of more digits than a limit that
 # can be set, but not to less than this. pyarrow takes any.
 DEPTH_MAX: Final = 64
 DIGITS_MAX: Final = 640
 DIGITS: Final = re.compile(rb"[0-9]{%d}" % DIGITS_MAX)
-# A letter may be written as an escape, and so a key.
+# A character may be written as an escape, also in a key.
 LETTER: Final = re.compile(rb"\\u00[567]")
-# pyarrow takes Inf for a number, and -NaN. Begins with what can be searched for fast.
+# pyarrow accepts Inf as a number, and -NaN. Begins with what can be searched for fast.
 INF: Final = re.compile(rb"Inf(?=[\s,}\]])(?<=[-:,\[\s]Inf)")
 RECEIVERS_KEY: Final = f'"{RECEIVERS}"'.encode()
 
 
 def batches(
-    text: io.BufferedReader, *, title: str, dialect: Dialect, found: Found
+    text: io.BufferedReader, *, title: str, dialect: Dialect, notes: Notes
 ) -> Iterator[pa.RecordBatch]:
     """The events of JSON lines, block by block; without ``local_seq`` a row's is its line."""
     for block in blocks(text, title=title, block_bytes=BLOCK_BYTES):
-        yield from block_batches(block, title=title, dialect=dialect, found=found)
+        yield from block_batches(block, title=title, dialect=dialect, notes=notes)
 
 
 def block_batches(
-    block: Block, *, title: str, dialect: Dialect, found: Found
+    block: Block, *, title: str, dialect: Dialect, notes: Notes
 ) -> Iterator[pa.RecordBatch]:
     """The events of some lines."""
-    # What other kinds mean is known line by line.
+    # Mapped kinds are resolved line by line, and texts are read there.
     plain = None
-    if not dialect.kinds:
-        plain = parse(block.text, first=block.first, taken=dialect.taken, folders=dialect.folders)
-    if plain is None or found.has_order not in (None, plain.has_order):
-        yield from _Lines(title, dialect, found).read(block)
+    has_texts = dialect.drawn and dialect.key("text").encode() in block.text
+    if not dialect.kinds and not has_texts:
+        plain = parse(block.text, first=block.first, dialect=dialect)
+    if plain is None or notes.has_order not in (None, plain.has_order):
+        yield from _Lines(title, dialect, notes).read(block)
     elif plain.rows.num_rows:
-        _note_order(found, plain.has_order, title)
+        _note_order(notes, plain.has_order, title)
         yield plain.rows
 
 
-def _note_order(found: Found, has_order: bool, where: str) -> None:
-    found.note_order(has_order, where)
+def _note_order(notes: Notes, has_order: bool, where: str) -> None:
+    notes.note_order(has_order, where)
     if not has_order:
-        found.place = by_line
+        notes.place = by_line
 
 
 class _Lines:
-    """Reads a block line by line, and can say what is wrong with it."""
+    """Reads a block line by line, with precise error messages."""
 
-    def __init__(self, title: str, dialect: Dialect, found: Found) -> None:
+    def __init__(self, title: str, dialect: Dialect, notes: Notes) -> None:
         self._title = title
         self._dialect = dialect
-        self._found = found
+        self._notes = notes
         self._folders = {
             key: value
             for key, value in dialect.folders.items()
-            if key in (*COLUMNS, RECEIVERS) and value is not None
+            if key in (*map(dialect.key, COLUMNS), RECEIVERS) and value is not None
         }
-        self._rows = EventRows()
+        self._rows = EventRows(drawn=dialect.drawn)
 
     def read(self, block: Block) -> Iterator[pa.RecordBatch]:
-        """The rows of a block; those above a mistake come before it is raised."""
+        """The rows of a block; those before an error come before it is raised."""
         try:
             for number, line in enumerate(io.BytesIO(block.text), start=block.first):
                 if not line.isspace():
@@ -119,8 +120,8 @@ class _Lines:
         if kind == "broadcast" and event.get(RECEIVERS) is not None:
             raise self._error(
                 number,
-                f'"{RECEIVERS}" says to whom the message goes, and messages to some nodes alone '
-                "cannot be judged: leave it out if all go to everybody",
+                f'"{RECEIVERS}" names receivers, and messages to some nodes alone '
+                "cannot be judged: leave it out if every message goes to all nodes",
             )
         node = self._name(number, event, "node")
         bare = kind in BARE or (kind in NAMELESS and event.get("message") is None)
@@ -134,16 +135,17 @@ class _Lines:
             time_us=time_us if is_time else None,
             kind=kind,
             message=None if bare else self._name(number, event, "message"),
+            text=one_line(event.get("text")) if self._dialect.drawn else None,
         )
 
     def _local_seq(self, number: int, event: dict[str, Any]) -> int:
         local_seq = event.get("local_seq")
-        _note_order(self._found, local_seq is not None, f"{self._title}, line {number}")
+        _note_order(self._notes, local_seq is not None, f"{self._title}, line {number}")
         if local_seq is None:
             return number
         if type(local_seq) is not int or abs(local_seq) > INTEGER_MAX:
-            what = f'"local_seq" must be an integer of 64 bits, not {local_seq!r}'
-            raise self._error(number, what)
+            reason = f'"local_seq" must be an integer of 64 bits, not {local_seq!r}'
+            raise self._error(number, reason)
         return local_seq
 
     def _kind(self, number: int, name: str) -> str | None:
@@ -155,7 +157,7 @@ class _Lines:
         if name not in KINDS:
             known = f"known are {', '.join(KINDS)}"
             raise self._error(number, f"unknown kind {name!r}{meant(name, KINDS)}; {known}")
-        return name if name in self._dialect.taken else None
+        return name if name in self._dialect.kinds_read else None
 
     def _object(self, number: int, line: bytes) -> dict[str, Any]:
         try:
@@ -176,10 +178,14 @@ class _Lines:
                 event[key] = value
             elif str(event[key]) != value:
                 raise self._error(number, disagree(key, value, event[key]))
-        return event
+        if not self._dialect.columns:
+            return event
+        named = {o: event[t] for o, t in self._dialect.columns.items() if t in event}
+        return {k: v for k, v in event.items() if k not in self._dialect.columns} | named
 
     def _name(self, number: int, event: dict[str, Any], key: str) -> str:
         value = self._value(number, event, key)
+        key = self._dialect.key(key)
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise self._error(number, f'"{key}" must be a string or an integer, not {value!r}')
         name = str(value)
@@ -192,11 +198,12 @@ class _Lines:
 
     def _value(self, number: int, event: dict[str, Any], key: str) -> object:
         if key not in event:
+            key = self._dialect.key(key)
             raise self._error(number, f'"{key}" is missing')
         return event[key]
 
-    def _error(self, number: int, what: str) -> UserError:
-        return UserError(f"{self._title}, line {number}: {what}")
+    def _error(self, number: int, reason: str) -> UserError:
+        return UserError(f"{self._title}, line {number}: {reason}")
 
 
 class Plain(NamedTuple):
@@ -210,22 +217,24 @@ def parse(
     block: bytes,
     *,
     first: int,
-    taken: Sequence[str] = (*JUDGED,),
-    folders: Mapping[str, str | None] | None = None,
+    dialect: Dialect,
 ) -> Plain | None:
     """The rows of a block of whole lines, or None if it has to be read line by line.
 
-    ``first`` is the number of the first line, ``folders`` what the path of the file says.
+    ``first`` is the number of the first line.
     """
-    constants = {key: folders[key] for key in (*COLUMNS, RECEIVERS) if folders and key in folders}
-    if constants.keys() - {"run_id"} or any(key.encode() in block for key in constants):
+    keys = [dialect.key(name) for name in COLUMNS]
+    named = {key for key in (*keys, RECEIVERS) if key in dialect.folders}
+    if named - {dialect.key("run_id")} or any(key.encode() in block for key in named):
         return None
     if len(block) > 2 * BLOCK_BYTES:  # one long line; pyarrow's offsets end at 2 GB
         return None
     lines = _count_lines(block)
     if lines == 0 or RECEIVERS_KEY in block or LETTER.search(block) or not _is_plain(block, lines):
         return None
-    schema = _schema_of(block)
+    if len(set(keys)) < len(keys):
+        return None
+    schema = _schema_of(block, dialect)
     if schema is None:
         return None
     try:
@@ -239,26 +248,27 @@ def parse(
         )
         if table.num_rows != lines:  # pyarrow reads two objects of a line as two rows
             return None
-        columns = {name: table.column(name).combine_chunks() for name in schema.names}
-        rows = _events(columns, first, taken, run_id=constants.get("run_id") or ONE_RUN)
+        ours = dict(zip(keys, COLUMNS, strict=True))
+        columns = {ours[name]: table.column(name).combine_chunks() for name in schema.names}
+        rows = _events(columns, first, dialect.kinds_read, run_id=dialect.one_run)
         return None if rows is None else Plain(rows, "local_seq" in columns)
     except pa.ArrowException:
         return None
 
 
 def _events(
-    columns: dict[str, pa.Array], first: int, taken: Sequence[str], *, run_id: str
+    columns: dict[str, pa.Array], first: int, kinds_read: Sequence[str], *, run_id: str
 ) -> pa.RecordBatch | None:
-    """The rows of kinds that are taken; None if a cell is missing that should be there."""
+    """The rows of kinds that are read; None if a required cell is missing."""
     kind = columns["kind"]
     coded = kind.dictionary_encode()
     names = coded.dictionary.to_pylist()
     if kind.null_count or not KINDS.keys() >= set(names):
         return None
-    is_taken = np.array([name in taken for name in names])
+    is_read = np.array([name in kinds_read for name in names])
     is_owed = np.array([name in ("broadcast", "deliver") for name in names])
     codes = to_numpy(coded.indices)
-    kept_rows = is_taken[codes]
+    kept_rows = is_read[codes]
     line = np.arange(first, first + codes.size)
     if not kept_rows.all():
         kept = to_arrow(np.flatnonzero(kept_rows))
@@ -266,8 +276,8 @@ def _events(
         codes, line = codes[kept_rows], line[kept_rows]
     owed = np.count_nonzero(is_owed[codes])
     message = columns["message"]
-    given = message if owed == codes.size else message.filter(mask(is_owed[codes]))
-    if columns["node"].null_count or given.null_count:
+    required_cells = message if owed == codes.size else message.filter(mask(is_owed[codes]))
+    if columns["node"].null_count or required_cells.null_count:
         return None
     bare = np.array([name in ("crash", "leave") for name in names])[codes]
     if bare.any():
@@ -289,7 +299,7 @@ def _events(
 
 
 def _count_lines(block: bytes) -> int:
-    """How many lines there are if each begins and ends with a brace; otherwise 0.
+    """The number of lines if each begins and ends with a brace; otherwise 0.
 
     Strings hold no raw line ends, so in valid JSON an object then ends where its line does.
     """
@@ -302,7 +312,7 @@ def _count_lines(block: bytes) -> int:
 
 
 def _is_plain(block: bytes, lines: int) -> bool:
-    """Whether there is nothing that pyarrow accepts and ``json`` does not."""
+    """Return whether the block contains nothing that pyarrow accepts and ``json`` does not."""
     if not block.isascii():
         try:
             block.decode()
@@ -322,15 +332,17 @@ def _is_plain(block: bytes, lines: int) -> bool:
     return True
 
 
-def _schema_of(block: bytes) -> pa.Schema | None:
+def _schema_of(block: bytes, dialect: Dialect) -> pa.Schema | None:
     """The types of the names in the first line: all lines have them, or the block is not plain."""
     try:
         first = json.loads(block.partition(b"\n")[0])
     except (ValueError, RecursionError):
         return None
-    types = [pa.int64() if isinstance(first.get(key), int) else pa.string() for key in NAMES]
-    fields = [("kind", pa.string()), *zip(NAMES, types, strict=True)]
-    for key, whole_only in OPTIONAL:
+    names = [dialect.key(name) for name in NAMES]
+    types = [pa.int64() if isinstance(first.get(key), int) else pa.string() for key in names]
+    fields = [(dialect.key("kind"), pa.string()), *zip(names, types, strict=True)]
+    for name, whole_only in OPTIONAL:
+        key = dialect.key(name)
         if key not in first:
             if key.encode() in block:
                 return None

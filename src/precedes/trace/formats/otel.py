@@ -1,9 +1,9 @@
 """Reads spans of OpenTelemetry: OTLP as JSON, an export request a line.
 
-A PRODUCER span is a broadcast, a CONSUMER span a delivery of what its links name, or its parent.
-Files of spans have no order, so the events of a node are ordered by their start; the log cannot say
-more. Spans are sampled: a delivery of what no span in the log sent is no error, but counted as
-skipped, so that nothing is said to have held.
+A PRODUCER span is a broadcast, a CONSUMER span a delivery of the spans in its links, or its parent.
+Files of spans have no order, so the events of a node are ordered by their start times, the best
+that the log has. Spans are sampled: a delivery without a producer span is not an error, but counted
+as skipped, so that the verdict is at most unknown.
 
 All spans are held in memory, about 60 bytes for each that counts and the ids of producers; more
 than ``SPANS_MAX`` are refused.
@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from precedes.errors import UserError
 from precedes.model import printable
 from precedes.trace.arrays import repeated, strings, to_arrow
-from precedes.trace.dialect import Dialect, Found
-from precedes.trace.formats.text import BATCH_ROWS, blocks
-from precedes.trace.schema import EVENTS
+from precedes.trace.dialect import Dialect, Notes
+from precedes.trace.formats.text import BATCH_ROWS, blocks, one_line
+from precedes.trace.schema import DRAWN, EVENTS
 
 SPANS_MAX: Final = 100_000_000
 
@@ -44,19 +44,19 @@ TRACE_BYTES: Final = 16
 
 
 def batches(
-    text: io.BufferedReader, *, title: str, dialect: Dialect, found: Found
+    text: io.BufferedReader, *, title: str, dialect: Dialect, notes: Notes
 ) -> Iterator[pa.RecordBatch]:
-    """The broadcasts and deliveries that the spans tell of, each node's by their start."""
+    """The broadcasts and deliveries of the spans, each node's by their start."""
     spans = _Spans(title, dialect)
     for block in blocks(text, title=title):
         for number, line in enumerate(io.BytesIO(block.text), start=block.first):
             if not line.isspace():
                 spans.add_line(number, line)
-    yield from spans.batches(found)
+    yield from spans.batches(notes)
 
 
 class _Ref(NamedTuple):
-    """What names a span."""
+    """Reference to a span."""
 
     trace: bytes
     span: bytes
@@ -68,18 +68,21 @@ class _Spans:
     def __init__(self, title: str, dialect: Dialect) -> None:
         self._title = title
         self._node_by = dialect.node_by
+        self._drawn = dialect.drawn
+        self._texts: dict[str | None, int] = {}
+        self._text = array("i")  # of a picture: names of spans
         self._run_id = dialect.one_run
         self._nodes: dict[str, int] = {}
         self._node = array("i")
         self._start_ns = array("q")
         self._message = array("i")  # of a producer its own, of others what they name
         self._is_sent = array("b")
-        self._is_receive = array("b")  # told to be reception, which a span of processing may follow
+        self._is_receive = array("b")  # the operation is reception; processing may follow
         self._refs: dict[_Ref | str, int] = {}  # a span, or a message's id -> number
-        self._labels: list[str] = []  # number -> what the message is called
+        self._labels: list[str] = []  # number -> label of the message
         self._sent = array("b")  # number -> whether a producer was seen
         self._same_as = array("i")  # number -> that of the same message, or itself
-        self._without = 0  # consumers that name nothing
+        self._without = 0  # consumers without a reference
         self._unnamed = 0  # spans without the attributes of --node-by
 
     def add_line(self, number: int, line: bytes) -> None:
@@ -89,7 +92,7 @@ class _Spans:
         except (ValueError, RecursionError) as error:
             raise self._error(number, f"not a JSON object ({error})") from None
         if not isinstance(request, dict) or not isinstance(request.get("resourceSpans"), list):
-            raise self._error(number, 'no OTLP request: it has no list "resourceSpans"')
+            raise self._error(number, 'not an OTLP request: it has no list "resourceSpans"')
         try:
             for part in request["resourceSpans"]:
                 resource = _attributes(part.get("resource", {}).get("attributes", []))
@@ -122,8 +125,11 @@ class _Spans:
             self._message.append(message)
             self._is_sent.append(is_sent)
             self._is_receive.append(operation == "receive")
+            if self._drawn:
+                words = one_line(span.get("name"))
+                self._text.append(self._texts.setdefault(words, len(self._texts)))
         if len(self._node) > SPANS_MAX:
-            raise self._error(number, f"more than {SPANS_MAX:,} spans: cut the log into parts")
+            raise self._error(number, f"more than {SPANS_MAX:,} spans: split the log")
 
     def _node_of(self, number: int, resource: dict[str, str], own: dict[str, str]) -> str | None:
         if self._node_by:
@@ -159,7 +165,7 @@ class _Spans:
         self._labels[message] = label
         self._sent[message] = 1
         for key in keys:
-            # It may have been named by its id here, and by its span there.
+            # It may have been referred to by its id here, and by its span there.
             self._same_as[self._refs.setdefault(key, message)] = message
         return message
 
@@ -169,20 +175,20 @@ class _Spans:
         self._sent.append(0)
 
     def _consumed(self, number: int, span: dict[str, Any], own: dict[str, str]) -> list[int]:
-        """What a consumer delivers: its links, else its parent, else by the id of the message."""
+        """The messages that a consumer delivers: links, else parent, else the message's id."""
         links = span.get("links") or []
         keys: list[_Ref | str] = [self._ref(number, link, "spanId") for link in links]
         if not keys and span.get("parentSpanId"):
             keys = [self._ref(number, span, "parentSpanId")]
         if not keys and MESSAGE_ID in own:
             keys = [own[MESSAGE_ID]]
-        found = []
+        messages = []
         for key in dict.fromkeys(keys):
             message = self._refs.setdefault(key, len(self._labels))
             if message == len(self._labels):
                 self._named(key if isinstance(key, str) else key.span.hex())
-            found.append(message)
-        return found
+            messages.append(message)
+        return messages
 
     def _ref(self, number: int, span: dict[str, Any], key: str) -> _Ref:
         return _Ref(
@@ -195,12 +201,12 @@ class _Spans:
         try:
             if isinstance(text, str) and len(text) == 2 * size:
                 return bytes.fromhex(text)
-            found = base64.b64decode(str(text), validate=True)
+            data = base64.b64decode(str(text), validate=True)
         except (ValueError, binascii.Error):
-            found = b""
-        if len(found) != size:
-            raise self._error(number, f"{text!r} is no id of {size} bytes, in hex or base 64")
-        return found
+            data = b""
+        if len(data) != size:
+            raise self._error(number, f"{text!r} is not an id of {size} bytes, in hex or base 64")
+        return data
 
     def _start(self, number: int, span: dict[str, Any]) -> int:
         try:
@@ -211,20 +217,20 @@ class _Spans:
             raise self._error(number, f"startTimeUnixNano is {start_ns}: spans need their start")
         return start_ns
 
-    def batches(self, found: Found) -> Iterator[pa.RecordBatch]:
-        """The events of each node by their start, of equals in the order of the file."""
+    def batches(self, notes: Notes) -> Iterator[pa.RecordBatch]:
+        """The events of each node by their start, ties in the order of the file."""
         node = np.frombuffer(self._node, np.int32)
         start_ns = np.frombuffer(self._start_ns, np.int64)
         message = np.array(self._same_as, np.int32)[np.frombuffer(self._message, np.int32)]
         is_sent = np.frombuffer(self._is_sent, np.int8).astype(bool)
-        kept = self._kept(node, message, is_sent, found)
+        kept = self._kept(node, message, is_sent, notes)
         order = np.lexsort((np.arange(node.size), start_ns, node))
         order = order[kept[order]]
-        self._tell_ties(node[order], start_ns[order], found)
+        self._tell_ties(node[order], start_ns[order], notes)
         if self._unnamed:
-            found.skipped[self._run_id] += self._unnamed
+            notes.skipped[self._run_id] += self._unnamed
             by = ", ".join(self._node_by)
-            found.note(self._run_id, f"{_spans(self._unnamed)} skipped for want of {by}")
+            notes.note(self._run_id, f"{_spans(self._unnamed)} skipped without {by}")
         names = strings(list(self._nodes))
         labels = strings(self._labels)
         starts = np.searchsorted(node[order], np.arange(len(self._nodes) + 1))
@@ -232,34 +238,35 @@ class _Spans:
             rows = order[first : first + BATCH_ROWS]
             local_seq = np.arange(first, first + rows.size) - starts[node[rows]]
             kinds = ["broadcast" if sent else "deliver" for sent in is_sent[rows]]
-            yield pa.RecordBatch.from_arrays(
-                [
-                    repeated(self._run_id, rows.size),
-                    names.take(to_arrow(node[rows])),
-                    to_arrow(local_seq),
-                    to_arrow(start_ns[rows] // 1000),
-                    strings(kinds),
-                    labels.take(to_arrow(message[rows])),
-                ],
-                schema=EVENTS,
-            )
+            columns = [
+                repeated(self._run_id, rows.size),
+                names.take(to_arrow(node[rows])),
+                to_arrow(local_seq),
+                to_arrow(start_ns[rows] // 1000),
+                strings(kinds),
+                labels.take(to_arrow(message[rows])),
+            ]
+            if self._drawn:
+                texts = strings([*self._texts])
+                columns.append(texts.take(to_arrow(np.frombuffer(self._text, np.int32)[rows])))
+            yield pa.RecordBatch.from_arrays(columns, schema=DRAWN if self._drawn else EVENTS)
 
     def _kept(
         self,
         node: NDArray[np.int32],
         message: NDArray[np.int32],
         is_sent: NDArray[np.bool_],
-        found: Found,
+        notes: Notes,
     ) -> NDArray[np.bool_]:
-        """Which events count: not deliveries of what the log lacks, and of twins the later kind."""
+        """Mask of the events to keep: no orphan deliveries; of twins the later kind."""
         sent = np.frombuffer(self._sent, np.int8).astype(bool) if self._labels else is_sent[:0]
         lacking = ~sent[message] & ~is_sent if message.size else is_sent
         count = int(lacking.sum()) + self._without
         if count:
-            found.skipped[self._run_id] += count
-            found.note(
+            notes.skipped[self._run_id] += count
+            notes.note(
                 self._run_id,
-                f"{count:,} deliveries of what no span in the log sent were skipped: the log is "
+                f"{count:,} deliveries without a producer span were skipped: the log is "
                 "sampled, or lacks senders",
             )
         is_receive = np.frombuffer(self._is_receive, np.int8).astype(bool) & ~is_sent
@@ -267,27 +274,27 @@ class _Spans:
         processed = np.isin(key, key[~is_receive & ~is_sent])
         twins = is_receive & processed
         if twins.any():
-            found.note(
+            notes.note(
                 self._run_id,
-                f"{int(twins.sum()):,} spans of reception are left out, since their messages have "
+                f"{int(twins.sum()):,} spans of reception are skipped: their messages have "
                 "spans of processing at the same node",
             )
         return ~lacking & ~twins
 
     def _tell_ties(
-        self, node: NDArray[np.int32], start_ns: NDArray[np.int64], found: Found
+        self, node: NDArray[np.int32], start_ns: NDArray[np.int64], notes: Notes
     ) -> None:
         same = (node[1:] == node[:-1]) & (start_ns[1:] == start_ns[:-1])
         ties = int(same.sum())
         if ties:
-            found.note(
+            notes.note(
                 self._run_id,
                 f"{_spans(ties)} start in the same nanosecond as the one before at their node: "
                 "taken in the order of the file",
             )
 
-    def _error(self, number: int, what: str) -> UserError:
-        return UserError(f"{self._title}, line {number}: {what}")
+    def _error(self, number: int, reason: str) -> UserError:
+        return UserError(f"{self._title}, line {number}: {reason}")
 
 
 def _spans(count: int) -> str:
@@ -295,11 +302,11 @@ def _spans(count: int) -> str:
 
 
 def _attributes(pairs: list[dict[str, Any]]) -> dict[str, str]:
-    """Attributes with values of one word; others name nothing."""
-    found = {}
+    """Attributes with scalar values; others are ignored."""
+    attributes = {}
     for pair in pairs:
         value = pair.get("value", {})
         for kind in ("stringValue", "intValue", "boolValue"):
             if kind in value:
-                found[pair["key"]] = str(value[kind])
-    return found
+                attributes[pair["key"]] = str(value[kind])
+    return attributes

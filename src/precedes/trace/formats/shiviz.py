@@ -1,12 +1,15 @@
 """Reads logs with vector clocks, as ShiViz, TSViz and GoVector write them.
 
-An expression finds the events: its groups ``host`` and ``clock`` say where and when one happened.
+An expression matches the events: its groups ``host`` and ``clock`` identify an event.
 An event is a message that its host broadcasts, called ``host:k`` by its own component k; just
 before it the host delivers every event that is below this clock and was below none of its earlier
-ones, in the order of the sums of their clocks, which extends causal order. So the audit tells
+ones, in the order of the sums of their clocks, which extends causal order. So the audit checks
 whether the clocks are closed: whether what is below an event's clock is below those above it.
 
-With a group ``kind`` the text says itself what happened, and the clock only orders a host's events.
+For a picture, an event has its text, and instead of these deliveries an edge from each event that
+precedes it directly: with no other one of them in between.
+
+With a group ``kind`` the text names the kind of event, and the clock only orders a host's events.
 
 A run is held in memory until it ends: about 40 bytes an event and 20 for each entry of a clock
 that rises.
@@ -14,12 +17,14 @@ that rises.
 
 from __future__ import annotations
 
+import bisect
 import io
 import json
 import re
 from array import array
+from collections import defaultdict
 from collections.abc import Generator, Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,24 +34,24 @@ from numpy.typing import NDArray
 from precedes.errors import UserError
 from precedes.model import printable
 from precedes.trace.arrays import repeated, strings, to_arrow
-from precedes.trace.dialect import Dialect, Found, by_line
-from precedes.trace.formats.text import BATCH_ROWS, EventRows, blocks
-from precedes.trace.schema import EVENTS
+from precedes.trace.dialect import Dialect, Notes, by_line
+from precedes.trace.formats.text import BATCH_ROWS, EventRows, blocks, one_line
+from precedes.trace.schema import EDGE, EVENTS
 
-# ShiViz takes the first unless told otherwise; GoVector writes the second. Without the anchor each
-# is tried at every letter of a line that it does not fit.
+# ShiViz takes the first unless configured otherwise; GoVector writes the second. Without the anchor
+# each is tried at every character of a line that it does not match.
 EVENT_FIRST: Final = r"^(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
 HOST_FIRST: Final = r"^(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
 CLOCK_LINE: Final = re.compile(r"(\S+) (\{.*\})\s*", re.ASCII)
 
-# An expression may span lines: what it finds is looked for with this much text behind it.
+# An expression may span lines: its matches are searched with this much text after it.
 EVENT_CHARS_MAX: Final = 1 << 20
-# Of a line that an expression without an anchor is tried at: that takes the square of it.
+# Of a line that an expression without an anchor is tried at: that takes quadratic time.
 LINE_CHARS_MAX: Final = 1 << 14
 
 
 class Event(NamedTuple):
-    """What the expression found."""
+    """A match of the expression."""
 
     line: int
     groups: dict[str, str | None]
@@ -60,23 +65,23 @@ class Section(NamedTuple):
 
 
 def batches(
-    text: io.BufferedReader, *, title: str, dialect: Dialect, found: Found
+    text: io.BufferedReader, *, title: str, dialect: Dialect, notes: Notes
 ) -> Iterator[pa.RecordBatch]:
     """The events of a log, run by run."""
     log = _Text(text, title=title, dialect=dialect)
     groups = log.parser.groupindex
-    is_told = "kind" in groups
-    if is_told and not {"clock", "local_seq"} & groups.keys():
-        found.place = by_line
+    has_kinds = "kind" in groups
+    if has_kinds and not {"clock", "local_seq"} & groups.keys():
+        notes.place = by_line
     run_id, names = dialect.one_run, set[str]()
     runs = 0
-    run: _Told | _Clocks = _Told(title, dialect, found) if is_told else _Clocks(title)
+    run = _Kinds(title, dialect, notes) if has_kinds else _Clocks(title, dialect)
     for item in log.items():
         if isinstance(item, Event):
             run.add(item)
             continue
         if isinstance(item, int):
-            found.skipped[run_id] += item
+            notes.skipped[run_id] += item
             continue
         yield from run.batches(run_id)
         runs += 1
@@ -87,22 +92,22 @@ def batches(
                 "the group trace out of `delimiter`, and they are numbered"
             )
         names.add(run_id)
-        run = _Told(title, dialect, found) if is_told else _Clocks(title)
+        run = _Kinds(title, dialect, notes) if has_kinds else _Clocks(title, dialect)
     yield from run.batches(run_id)
 
 
 def compiled(expression: str, *, option: str) -> re.Pattern[str]:
-    """An expression as ShiViz takes it: JavaScript's names of groups, anchors at every line."""
+    """An expression as ShiViz accepts it: JavaScript's names of groups, anchors at every line."""
     python = re.sub(r"\(\?<(?![=!])", "(?P<", expression)
     python = re.sub(r"\\k<(\w+)>", r"(?P=\1)", python)
     try:
         return re.compile(python, re.MULTILINE | re.ASCII)
     except re.error as error:
-        raise UserError(f"{option} is no expression: {error}: {expression!r}") from None
+        raise UserError(f"{option} is not a regular expression: {error}: {expression!r}") from None
 
 
 def parser_for(opening: str) -> str | None:
-    """Which of the two usual expressions fits how a log begins, if one does."""
+    """The one of the two usual expressions that matches the beginning of a log, if any."""
     lines = [line for line in opening.splitlines() if line.strip()][:3]
     clocks = [is_clock_line(line) for line in lines]
     if clocks[:1] == [True]:
@@ -111,15 +116,15 @@ def parser_for(opening: str) -> str | None:
 
 
 def is_clock_line(line: str) -> bool:
-    """Whether a line is a host and a clock that has it."""
-    found = CLOCK_LINE.fullmatch(line)
-    if found is None:
+    """Return whether a line is a host and a clock that has it."""
+    match = CLOCK_LINE.fullmatch(line)
+    if match is None:
         return False
     try:
-        clock = json.loads(found[2])
+        clock = json.loads(match[2])
     except (ValueError, RecursionError):
         return False
-    return isinstance(clock, dict) and found[1] in clock
+    return isinstance(clock, dict) and match[1] in clock
 
 
 class _Text:
@@ -146,7 +151,7 @@ class _Text:
             raise UserError(f"`parser` has no group {missing[0]}: write (?<{missing[0]}>...)")
 
     def items(self) -> Iterator[Event | Section | int]:
-        """What the text holds; a number is how many lines were skipped."""
+        """The items of the text; a number is a count of skipped lines."""
         waiting = self._decoded(self._first)
         for block in self._blocks:
             waiting += self._decoded(block.text)
@@ -176,7 +181,7 @@ class _Text:
             )
 
     def _scan(self, text: str, end: int) -> Generator[Event | Section | int, None, int]:
-        """What begins before ``end``; returns where to go on."""
+        """The items that begin before ``end``; return the position to continue from."""
         at = 0
         while at < end or (at == end == len(text)):
             cut = self._delimiter.search(text, at) if self._delimiter else None
@@ -203,7 +208,7 @@ class _Text:
                     f"{EVENT_CHARS_MAX:,} characters for one event: make it narrower"
                 )
             yield from self._skip(text, at, match.start())
-            # An alternative without a host is for text that says nothing, on purpose.
+            # A match without a host is for text to skip on purpose.
             if match["host"] is not None:
                 yield Event(self._line, match.groupdict())
             self._pass(text, match.start(), match.end())
@@ -225,19 +230,19 @@ class _Text:
         self._line += text.count("\n", first, last)
 
 
-class _Told:
+class _Kinds:
     """A run whose text says what happened."""
 
-    def __init__(self, title: str, dialect: Dialect, found: Found) -> None:
+    def __init__(self, title: str, dialect: Dialect, notes: Notes) -> None:
         self._title = title
         self._dialect = dialect
-        self._found = found
+        self._notes = notes
         self._has_order: bool | None = None
         self._own: set[tuple[str, int]] = set()
-        self._events: list[tuple[str, int, str, str | None]] = []
+        self._events: list[tuple[str, int, str, str | None, str | None]] = []
 
     def add(self, event: Event) -> None:
-        """Take an event; those without a kind, or of one that is ignored, say nothing."""
+        """Add an event; those without a kind, or of one that is ignored, are skipped."""
         host = event.groups["host"] or ""
         place = self._place(host, event)
         text = (event.groups["kind"] or "").strip()
@@ -255,14 +260,15 @@ class _Told:
                 self._title, event.line, f"a {kind} without a message: give `parser` that group"
             )
         bare = kind in ("crash", "leave")
-        self._events.append((host, place, kind, None if bare else message or None))
+        words = one_line(event.groups.get("event")) if self._dialect.drawn else None
+        self._events.append((host, place, kind, None if bare else message or None, words))
 
     def _place(self, host: str, event: Event) -> int:
         """A host's events are ordered by local_seq, or its own component; else by their lines."""
         local_seq = event.groups.get("local_seq")
         has_order = local_seq is not None or event.groups.get("clock") is not None
         if self._has_order is None:
-            self._has_order = self._found.has_order = has_order
+            self._has_order = self._notes.has_order = has_order
         if has_order != self._has_order:
             raise _error(
                 self._title, event.line, "some events have a clock or a local_seq, others neither"
@@ -283,9 +289,10 @@ class _Told:
 
     def batches(self, run_id: str) -> Iterator[pa.RecordBatch]:
         """The run's rows."""
-        rows = EventRows()
-        for host, place, kind, message in self._events:
-            rows.add(run_id=run_id, node=host, local_seq=place, kind=kind, message=message)
+        rows = EventRows(drawn=self._dialect.drawn)
+        for host, place, kind, message, words in self._events:
+            said: dict[str, Any] = {"kind": kind, "message": message, "text": words}
+            rows.add(run_id=run_id, node=host, local_seq=place, **said)
             if rows.full:
                 yield rows.take()
         if len(rows):
@@ -296,23 +303,26 @@ class _Waiting(NamedTuple):
     line: int
     clock: dict[str, int]
     time_us: int  # or -1
+    text: str | None
 
 
 class _Clocks:
-    """A run of which only the clocks are read."""
+    """A run with clocks only, without kinds."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, dialect: Dialect) -> None:
         self._title = title
+        self._drawn = dialect.drawn
+        self._texts: dict[int, list[str | None]] = {}
         self._hosts: dict[str, int] = {}
-        self._waiting: dict[int, dict[int, _Waiting]] = {}  # host -> what stands ahead of its turn
+        self._waiting: dict[int, dict[int, _Waiting]] = {}  # host -> events ahead of their turn
         self._last: dict[int, dict[str, int]] = {}  # host -> its last clock
         self._sums: dict[int, array[int]] = {}  # host -> sum of each of its clocks
         self._times: dict[int, array[int]] = {}
-        # Entries that rose: at which event of the host, of whom, above what, up to what.
+        # Entries that rose: at which event of the host, of which host, from what, to what.
         self._rises: dict[int, tuple[array[int], ...]] = {}
 
     def add(self, event: Event) -> None:
-        """Take an event; those of a host may stand in any order, since they are numbered."""
+        """Add an event; those of a host may come in any order, since they are numbered."""
         host = event.groups["host"] or ""
         clock = _clock(self._title, event)
         number = self._hosts.setdefault(host, len(self._hosts))
@@ -320,7 +330,8 @@ class _Clocks:
         own = clock.get(host, 0)
         if own <= len(self._sums.get(number, ())) or own in waiting:
             raise _misnumbered(self._title, event.line, own, host)
-        waiting[own] = _Waiting(event.line, clock, _time_us(event))
+        words = one_line(event.groups.get("event")) if self._drawn else None
+        waiting[own] = _Waiting(event.line, clock, _time_us(event), words)
         while (following := len(self._sums.get(number, ())) + 1) in waiting:
             self._take(host, number, waiting.pop(following))
 
@@ -340,12 +351,14 @@ class _Clocks:
             raise _error(
                 self._title,
                 event.line,
-                f"the clock of {printable(host)} goes back for {printable(lower)}, from "
+                f"the clock of {printable(host)} decreases for {printable(lower)}, from "
                 f"{last[lower]} to {event.clock.get(lower, 0)}",
             )
         self._last[number] = event.clock
         self._sums.setdefault(number, array("q")).append(sum(event.clock.values()))
         self._times.setdefault(number, array("q")).append(event.time_us)
+        if self._drawn:
+            self._texts.setdefault(number, []).append(event.text)
 
     def _check_whole(self) -> None:
         for host, number in self._hosts.items():
@@ -354,7 +367,7 @@ class _Clocks:
                 raise _error(
                     self._title,
                     event.line,
-                    f"event {own} of {printable(host)} is here, but {missing} is nowhere: a host "
+                    f"event {own} of {printable(host)} exists, but {missing} does not: a host "
                     "counts 1, 2, 3, ...",
                 )
 
@@ -362,11 +375,49 @@ class _Clocks:
         """The run's rows, host by host."""
         self._check_whole()
         names = strings(list(self._hosts))
+        if self._drawn:
+            yield from self._drawn_batches(run_id)
+            return
         sums = [np.array(self._sums.get(n, ()), np.int64) for n in range(len(self._hosts))]
         for name, number in self._hosts.items():
             if number in self._sums:
                 rows = self._rows_of(number, sums)
                 yield from _cut(run_id, name, names, rows)
+
+    def _drawn_batches(self, run_id: str) -> Iterator[pa.RecordBatch]:
+        """The same as one row for each event and edge."""
+        names = list(self._hosts)
+        rows = EventRows(drawn=True)
+        # (host, of whom) -> at which of its events that component rose, and up to what
+        rises: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
+        for number, (event, of, _, high) in self._rises.items():
+            for at, other, value in zip(event, of, high, strict=True):
+                where, up_to = rises.setdefault((number, other), ([], []))
+                where.append(at)
+                up_to.append(value)
+
+        def known(cause: tuple[int, int], other: int) -> int:
+            """The component of another host in the clock of an event."""
+            where, up_to = rises.get((cause[0], other), ([], []))
+            at = bisect.bisect_left(where, cause[1])  # its number is one more than its place
+            return up_to[at - 1] if at else 0
+
+        for number, times in self._times.items():
+            causes: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+            event, of, _, high = self._rises[number]
+            for at, other, value in zip(event, of, high, strict=True):
+                causes[at].append((other, value))
+            for at, time_us in enumerate(times):
+                about: dict[str, Any] = {"run_id": run_id, "node": names[number], "local_seq": at}
+                about["time_us"] = None if time_us < 0 else time_us
+                for other, value in causes[at]:
+                    if not any(known(cause, other) >= value for cause in causes[at]):
+                        rows.add(**about, kind=EDGE, message=f"{names[other]}:{value}")
+                message, words = f"{names[number]}:{at + 1}", self._texts[number][at]
+                rows.add(**about, kind="broadcast", message=message, text=words)
+                if rows.full:
+                    yield rows.take()
+        yield rows.take()
 
     def _rows_of(self, number: int, sums: list[NDArray[np.int64]]) -> _HostRows:
         """Deliveries and broadcasts of a host in its order."""
@@ -384,7 +435,7 @@ class _Clocks:
         starts = np.cumsum(sizes) - sizes
         every = np.concatenate((*sums, np.zeros(1, np.int64)))
         known = k <= sizes[of[each]]
-        # What is not in the log comes first: it has no clock, and is in nobody's past.
+        # Messages that are not in the log come first: they have no clock, and are in no past.
         weight = np.where(known, every[np.where(known, starts[of[each]] + k - 1, 0)], -1)
         order = np.lexsort((k, of[each], weight, event[each]))
         own = sums[number].size
@@ -442,23 +493,25 @@ def _clock(title: str, event: Event) -> dict[str, int]:
     for name, value in clock.items():
         if type(value) is not int or not 0 <= value < 2**31:
             raise _error(
-                title, event.line, f"the clock says {printable(name)}: {value!r}, no whole number"
+                title,
+                event.line,
+                f"the clock has {printable(name)}: {value!r}, not a whole number",
             )
     return clock
 
 
 def _time_us(event: Event) -> int:
-    """What TSViz has as nanoseconds, or -1."""
+    """TSViz's time in nanoseconds as microseconds, or -1."""
     stamp = event.groups.get("timestamp") or ""
     return int(stamp) // 1000 if stamp.isdecimal() and len(stamp) < 20 else -1
 
 
 def _misnumbered(title: str, line: int, own: int, host: str) -> UserError:
-    what = "has no number in its own clock"
+    reason = "has no number in its own clock"
     if own:
-        what = "is there twice; of a log of several runs, say with `delimiter` what parts them"
-    return _error(title, line, f"event {own} of {printable(host)} {what}")
+        reason = "occurs twice; of a log of several runs, give their separator with `delimiter`"
+    return _error(title, line, f"event {own} of {printable(host)} {reason}")
 
 
-def _error(title: str, line: int, what: str) -> UserError:
-    return UserError(f"{title}, line {line}: {what}")
+def _error(title: str, line: int, reason: str) -> UserError:
+    return UserError(f"{title}, line {line}: {reason}")

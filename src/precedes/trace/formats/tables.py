@@ -31,7 +31,7 @@ from precedes.trace.dialect import (
     COLUMNS,
     RECEIVERS,
     Dialect,
-    Found,
+    Notes,
     by_line,
     by_row,
     folder_columns,
@@ -41,7 +41,7 @@ from precedes.trace.dialect import (
 from precedes.trace.formats.text import BATCH_ROWS, EventRows
 from precedes.trace.reader import MAGIC, damaged
 from precedes.trace.rows import JUDGED, History
-from precedes.trace.schema import EVENTS
+from precedes.trace.schema import DRAWN, EVENTS
 from precedes.trace.sort.merge import histories
 from precedes.trace.sort.pack import BLOCK_ROWS, READ, checked_columns
 from precedes.trace.source import Source
@@ -50,7 +50,7 @@ WHOLE: Final = ("local_seq", "seq")
 
 
 class BadRow(Exception):
-    """A row that no event can be made of: which of the batch, from 0, and why."""
+    """A row that is not a valid event: its index in the batch, and the reason."""
 
     def __init__(self, row: int, why: str) -> None:
         super().__init__(why)
@@ -59,9 +59,9 @@ class BadRow(Exception):
 
 
 def chosen_columns(present: Sequence[str], dialect: Dialect, *, title: str) -> dict[str, str]:
-    """Which of a table's columns are ours: our name -> its name.
+    """The columns of a table by our names: our name -> its name.
 
-    Those that only its folders name are not among them, and not missing either.
+    Columns that only its folders name are not included, and not missing either.
     """
     known = {*present, *dialect.folders}
     refuse_receivers(known - set(dialect.columns.values()), title=title)
@@ -71,21 +71,23 @@ def chosen_columns(present: Sequence[str], dialect: Dialect, *, title: str) -> d
                 f"{title} has no column {theirs!r}{meant(theirs, present)}, which `columns` names "
                 f"for {ours}; it has {_listed(present)}"
             )
-    taken = {ours: dialect.columns.get(ours, ours) for ours in COLUMNS}
-    found = {ours: theirs for ours, theirs in taken.items() if theirs in known}
-    wanted = ["node", "kind", *([] if "message" in found else ["source", "seq"])]
-    missing = [name for name in wanted if name not in found]
+    names = {ours: dialect.columns.get(ours, ours) for ours in COLUMNS}
+    columns = {ours: theirs for ours, theirs in names.items() if theirs in known}
+    wanted = ["node", "kind", *([] if "message" in columns else ["source", "seq"])]
+    missing = [name for name in wanted if name not in columns]
     if missing:
         lacks = "message" if missing == ["source", "seq"] else missing[0]
         raise UserError(
-            f"{title} has no column {lacks}; it has {_listed(present)}: say which is meant with "
+            f"{title} has no column {lacks}; it has {_listed(present)}: map them with "
             f"`columns` {lacks}=..."
         )
-    if "message" in found:
-        found.pop("source", None)
-        found.pop("seq", None)
-    refuse_twins(present, found.values(), title=title)
-    return {ours: theirs for ours, theirs in found.items() if theirs in present}
+    if "message" in columns:
+        columns.pop("source", None)
+        columns.pop("seq", None)
+    if not dialect.drawn:
+        columns.pop("text", None)
+    refuse_twins(present, columns.values(), title=title)
+    return {ours: theirs for ours, theirs in columns.items() if theirs in present}
 
 
 def _listed(present: Sequence[str]) -> str:
@@ -94,10 +96,10 @@ def _listed(present: Sequence[str]) -> str:
 
 
 def events_of(columns: Mapping[str, pa.Array], dialect: Dialect, *, first: int) -> pa.RecordBatch:
-    """Rows of a table as events; those of kinds that are not taken are left out.
+    """Rows of a table as events; those of other kinds are left out.
 
     ``columns`` has our names; folders may add some. Without ``local_seq`` a row's is its place in
-    the table, the first of these rows being ``first``. What is wrong is a ``BadRow``.
+    the table, the first of these rows being ``first``. Errors are raised as ``BadRow``.
     """
     columns = {name: _typed(column, name) for name, column in columns.items()}
     columns |= _in_folders(columns, dialect)
@@ -127,33 +129,34 @@ def events_of(columns: Mapping[str, pa.Array], dialect: Dialect, *, first: int) 
             columns.get("time_us", pa.nulls(size, pa.int64())),
             kind,
             message,
+            *([columns.get("text", pa.nulls(size, pa.string()))] if dialect.drawn else []),
         ],
-        schema=EVENTS,
+        schema=DRAWN if dialect.drawn else EVENTS,
     )
 
 
 def _in_folders(columns: Mapping[str, pa.Array], dialect: Dialect) -> dict[str, pa.Array]:
-    """Columns that folders name; one that the table has too must hold the same."""
-    found = {}
+    """Columns from folder names; one that the table has too must hold the same."""
+    constants = {}
     for ours in COLUMNS:
         theirs = dialect.columns.get(ours, ours)
         if theirs in dialect.folders:
             value = dialect.folders[theirs]
             size = len(next(iter(columns.values())))
-            found[ours] = _typed(repeated(value, size), ours)
-            if ours in columns and not found[ours].equals(columns[ours]):
+            constants[ours] = _typed(repeated(value, size), ours)
+            if ours in columns and not constants[ours].equals(columns[ours]):
                 row = int(np.argmax([cell != value for cell in columns[ours].to_pylist()]))
                 raise BadRow(row, disagree(theirs, value, columns[ours][row].as_py()))
-    return found
+    return constants
 
 
 def disagree(name: str, value: str | None, cell: object) -> str:
-    """What is wrong if a column and a folder of one name differ."""
+    """The error if a column and a folder of one name differ."""
     return f"{name} is {cell!r}, and the folder says {name}={value}: rename one"
 
 
 def _typed(column: pa.Array, name: str) -> pa.Array:
-    """A column as strings, or as whole numbers if it is one of those."""
+    """A column as strings, or as integers if it is one of those."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.dictionary_decode()
@@ -167,8 +170,8 @@ def _typed(column: pa.Array, name: str) -> pa.Array:
         for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     )
     if not is_text and not pa.types.is_integer(kind):
-        if name == "time_us":  # for people only
-            return pa.nulls(len(column), pa.int64())
+        if name in ("time_us", "text"):  # for display only
+            return pa.nulls(len(column), pa.int64() if name == "time_us" else pa.string())
         raise UserError(f"the column {name} holds {kind} instead of strings or whole numbers")
     if name == "time_us":
         return _whole(column, name) if not is_text else _times(column)
@@ -185,7 +188,7 @@ def _whole(column: pa.Array, name: str) -> pa.Array:
                     continue
             except ValueError:
                 pass
-            raise BadRow(row, f"{name} is {value!r}, no whole number") from None
+            raise BadRow(row, f"{name} is {value!r}, not a whole number") from None
         raise
 
 
@@ -213,7 +216,7 @@ def _kinds(column: pa.Array, dialect: Dialect) -> tuple[pa.Array, np.ndarray]:
 
 
 def _pairs(kind: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Array:
-    """source:seq as the name of a message; none if a join names nothing."""
+    """source:seq as the name of a message; none for a join without one."""
     pair = pc.binary_join_element_wise(columns["source"], columns["seq"].cast(pa.string()), ":")
     seq = columns["seq"]
     first = pc.is_in(seq, integers([0]))
@@ -226,41 +229,41 @@ def _first(mask: pa.Array) -> int:
 
 
 SEPARATORS: Final = (",", ";", "\t", "|")
-TYPED: Final = {"tab": "\t", "\\t": "\t"}  # what people write for it
+TYPED: Final = {"tab": "\t", "\\t": "\t"}  # spellings that users write for it
 CELL_CHARS_MAX: Final = 1 << 20
 
 
 def csv_batches(
-    text: io.BufferedReader, *, title: str, dialect: Dialect, found: Found
+    text: io.BufferedReader, *, title: str, dialect: Dialect, notes: Notes
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a table; without ``local_seq`` a row's is its line.
 
     A cell of more than ``CELL_CHARS_MAX`` characters is a UserError.
     """
     csv.field_size_limit(CELL_CHARS_MAX)
-    # Left open: it is the caller's.
+    # Left open: the caller owns it.
     lines = io.TextIOWrapper(text, encoding="utf-8-sig", newline="")
     try:
-        yield from _Table(lines, title, dialect, found).batches()
+        yield from _Table(lines, title, dialect, notes).batches()
     finally:
         with contextlib.suppress(ValueError):  # closed before this stream was read to its end
             lines.detach()
 
 
 def separator_of(header: str, dialect: Dialect) -> str | None:
-    """The character between cells: what was said, or what the header has most of."""
+    """The separator: the configured one, or the most frequent in the header."""
     if dialect.delimiter is not None:
-        given = TYPED.get(dialect.delimiter, dialect.delimiter)
-        if len(given) != 1:
+        separator = TYPED.get(dialect.delimiter, dialect.delimiter)
+        if len(separator) != 1:
             raise UserError(f"`delimiter` is one character in a table, not {dialect.delimiter!r}")
-        return given
+        return separator
     counts = sorted(((header.count(mark), mark) for mark in SEPARATORS), reverse=True)
     (most, mark), (second, _) = counts[:2]
     return mark if most > second else None
 
 
 def whole_rows(lines: bytes, mark: str) -> int:
-    """How many bytes of whole lines are whole rows: a quoted cell may go on in lines to come.
+    """The number of bytes that are whole rows: a quoted cell may continue in later lines.
 
     A malformed row counts as whole, since no more lines can make it right.
     """
@@ -287,7 +290,7 @@ def whole_rows(lines: bytes, mark: str) -> int:
 
 
 class _Table:
-    def __init__(self, lines: io.TextIOWrapper, title: str, dialect: Dialect, found: Found) -> None:
+    def __init__(self, lines: io.TextIOWrapper, title: str, dialect: Dialect, notes: Notes) -> None:
         self._title = title
         self._dialect = dialect
         try:
@@ -297,21 +300,21 @@ class _Table:
         mark = separator_of(first, dialect)
         if mark is None:
             raise UserError(
-                f"{title}: it cannot be told what stands between the cells of the header "
-                f"{first.strip()[:80]!r}: say so with `delimiter`"
+                f"{title}: cannot detect the separator of the header "
+                f"{first.strip()[:80]!r}: give it with `delimiter`"
             )
         self._header = next(csv.reader([first], delimiter=mark), [])
         columns = chosen_columns(self._header, dialect, title=title)
         self._at = {ours: self._header.index(theirs) for ours, theirs in columns.items()}
         self._rows = csv.reader(lines, delimiter=mark, strict=True)
-        self._before = found.rows
-        self._found = found
-        found.note_order("local_seq" in columns, title)
-        if not found.has_order:
-            found.place = by_line if found.rows == 0 else _by_row
+        self._before = notes.rows
+        self._notes = notes
+        notes.note_order("local_seq" in columns, title)
+        if not notes.has_order:
+            notes.place = by_line if notes.rows == 0 else _by_row
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows, many at a time."""
+        """All rows, in batches."""
         while True:
             numbers, rows, problem = self._take()
             if rows:
@@ -319,11 +322,11 @@ class _Table:
             if problem is not None:
                 raise problem
             if len(rows) < BATCH_ROWS:
-                self._found.rows = self._before + self._rows.line_num + 1
+                self._notes.rows = self._before + self._rows.line_num + 1
                 return
 
     def _take(self) -> tuple[list[int], list[list[str]], UserError | None]:
-        """Some rows and their lines, and what is wrong with the next one."""
+        """Some rows and their lines, and the error in the next one."""
         numbers: list[int] = []
         rows: list[list[str]] = []
         while len(rows) < BATCH_ROWS:
@@ -331,15 +334,15 @@ class _Table:
             try:
                 row = next(self._rows, None)
             except (csv.Error, UnicodeDecodeError) as error:
-                what = "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
-                return numbers, rows, self._error(number, what)
+                reason = "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
+                return numbers, rows, self._error(number, reason)
             if row is None:
                 break
             if not row:
                 continue
             if len(row) != len(self._header):
-                what = f"{len(row)} cells, where the header has {len(self._header)}"
-                return numbers, rows, self._error(number, what)
+                reason = f"{len(row)} cells, where the header has {len(self._header)}"
+                return numbers, rows, self._error(number, reason)
             numbers.append(number)
             rows.append(row)
         return numbers, rows, None
@@ -356,8 +359,8 @@ class _Table:
         except BadRow as bad:
             raise self._error(numbers[bad.row], bad.why) from None
 
-    def _error(self, number: int, what: str) -> UserError:
-        return UserError(f"{self._title}, line {number}: {what}")
+    def _error(self, number: int, reason: str) -> UserError:
+        return UserError(f"{self._title}, line {number}: {reason}")
 
 
 def _by_row(node: str, local_seq: int) -> str:
@@ -367,32 +370,32 @@ def _by_row(node: str, local_seq: int) -> str:
 NAMES: Final = ("run_id", "node", "local_seq", "time_us", "kind", "source", "seq")
 
 
-def parquet_batches(source: Source, *, dialect: Dialect, found: Found) -> Iterator[pa.RecordBatch]:
+def parquet_batches(source: Source, *, dialect: Dialect, notes: Notes) -> Iterator[pa.RecordBatch]:
     """The rows of a table; without ``local_seq`` a row's is its number, from 0."""
     title = source.title
     if not source.opening.startswith(MAGIC):
-        raise UserError(f"{title} is no Parquet file: say what it is with `format`")
+        raise UserError(f"{title} is not a Parquet file: name its format with `format`")
     with source.seekable() as file:
         try:
             table = pq.ParquetFile(file, pre_buffer=False)
             names = chosen_columns(table.schema_arrow.names, dialect, title=title)
-            found.note_order("local_seq" in names, title)
-            if not found.has_order:
-                found.place = by_row
+            notes.note_order("local_seq" in names, title)
+            if not notes.has_order:
+                notes.place = by_row
             chosen = list(dict.fromkeys(names.values()))
             for batch in table.iter_batches(BATCH_ROWS, columns=chosen, use_threads=False):
                 columns = {ours: batch.column(theirs) for ours, theirs in names.items()}
-                yield _events(columns, dialect, found, title)
+                yield _events(columns, dialect, notes, title)
         except (pa.ArrowException, OSError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise UserError(f"{title} is cut short or damaged: {reason}") from None
 
 
 def _events(
-    columns: dict[str, pa.Array], dialect: Dialect, found: Found, title: str
+    columns: dict[str, pa.Array], dialect: Dialect, notes: Notes, title: str
 ) -> pa.RecordBatch:
-    first = found.rows
-    found.rows += len(next(iter(columns.values())))
+    first = notes.rows
+    notes.rows += len(next(iter(columns.values())))
     try:
         return events_of(columns, dialect, first=first)
     except BadRow as bad:
@@ -401,10 +404,10 @@ def _events(
         raise UserError(f"{title}: {error}") from None
 
 
-def trace_batches(source: Source, *, found: Found) -> Iterator[pa.RecordBatch]:
-    """The judged rows of a trace; a node without any has a join with nothing, which says no more.
+def trace_batches(source: Source, *, notes: Notes) -> Iterator[pa.RecordBatch]:
+    """The judged rows of a trace; a node without any has an empty join.
 
-    So the group has as many nodes as the trace says.
+    So the group has as many nodes as the trace has.
     """
     title = source.title
     with source.seekable() as file:
@@ -435,7 +438,7 @@ def trace_events(batch: pa.RecordBatch, title: str) -> pa.RecordBatch:
 
 
 def silent_batches(address: Address) -> Iterator[pa.RecordBatch]:
-    """What ``trace_batches`` says of the nodes of a trace without a judged row."""
+    """Joins for the nodes of a trace without a judged row."""
     path = str(address)
     with address.open() as file, pq.ParquetFile(file, pre_buffer=False) as trace:
         about = schema.decode_metadata(trace.schema_arrow.metadata, path=path)
@@ -448,7 +451,7 @@ def silent_batches(address: Address) -> Iterator[pa.RecordBatch]:
 
 
 def _unseen(about: dict[str, Any], rows: int) -> defaultdict[str, NDArray[np.bool_]]:
-    """For each run which of its nodes have been seen; a trace without rows is one run."""
+    """For each run, the nodes that have been seen; a trace without rows is one run."""
     seen: defaultdict[str, NDArray[np.bool_]] = defaultdict(
         lambda: np.zeros(about["nodes"], np.bool_)
     )
@@ -481,8 +484,8 @@ NAMED: Final = (*READ, RECEIVERS)  # columns that a folder may name
 
 
 def table_files(places: Sequence[Place]) -> list[Address]:
-    """The Parquet files named, and those in directories named; a UserError if one is another."""
-    found: list[Address] = []
+    """The Parquet files named, and those in directories named; a UserError for any other file."""
+    addresses: list[Address] = []
     for table in map(Address.of, places):
         try:
             files = shown_files(table) if table.is_folder() else [table]
@@ -490,7 +493,7 @@ def table_files(places: Sequence[Place]) -> list[Address]:
                 with file.open() as opened:
                     if opened.read(len(MAGIC)) != MAGIC:
                         raise UserError(
-                            f"{file} is no Parquet file, as tables of events are: leave out "
+                            f"{file} is not a Parquet file, as tables of events are: leave out "
                             "`format` for other logs"
                         )
         except FileNotFoundError:
@@ -499,12 +502,12 @@ def table_files(places: Sequence[Place]) -> list[Address]:
             raise UserError(f"cannot read {table}: {error.strerror or error}") from None
         if not files:
             raise UserError(f"{table} holds no files: name a table of events")
-        found += files
-    return found
+        addresses += files
+    return addresses
 
 
 def shown_files(folder: Address) -> list[Address]:
-    """The files that Spark reads in a folder: not those whose names begin with _ or a dot.
+    """The files that Spark reads in a folder: names that begin with _ or a dot are excluded.
 
     A folder ``_name=value`` is a column.
     """
@@ -520,7 +523,7 @@ def shown_files(folder: Address) -> list[Address]:
 
 @contextmanager
 def opened_table(table: Address, **options: Any) -> Iterator[pq.ParquetFile]:
-    """A Parquet file; what is wrong with it is a UserError."""
+    """Open a Parquet file; a UserError if it is damaged."""
     try:
         with table.open() as opened, pq.ParquetFile(opened, pre_buffer=False, **options) as file:
             yield file
@@ -532,7 +535,7 @@ def opened_table(table: Address, **options: Any) -> Iterator[pq.ParquetFile]:
 
 
 def table_batches(table: Address, groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
-    """The columns that matter of some row groups (None: of all), names as dictionaries.
+    """The needed columns of some row groups (None: of all), names as dictionaries.
 
     Folders may name columns; one that the file has too must hold the same.
     """
@@ -564,6 +567,25 @@ def _with_folder(
 
 
 TITLE: Final = "the table"
+COLLECTED_ROWS: Final = 20_000_000  # of a DataFrame of Spark
+
+
+def from_frame(frame: Any, *, dialect: Dialect | None = None) -> list[History]:
+    """``from_arrow`` for a DataFrame of any library; those that are not Arrow's are converted."""
+    if type(frame).__module__.partition(".")[0] == "pandas":
+        return from_pandas(frame, dialect=dialect)
+    if hasattr(frame, "toArrow"):
+        frame = frame.limit(COLLECTED_ROWS + 1).toArrow()
+        if frame.num_rows > COLLECTED_ROWS:
+            raise UserError(
+                f"the DataFrame has more than {COLLECTED_ROWS:,} rows: audit it on Spark, with "
+                "precedes.spark.causal_audit"
+            )
+    if isinstance(frame, pa.Table) or hasattr(frame, "__arrow_c_stream__"):
+        return from_arrow(frame, dialect=dialect)
+    raise UserError(
+        f"{frame!r:.60} is not a log: use a path, a Result, a History or a DataFrame of events"
+    )
 
 
 def from_arrow(table: Any, *, dialect: Dialect | None = None) -> list[History]:
@@ -571,8 +593,9 @@ def from_arrow(table: Any, *, dialect: Dialect | None = None) -> list[History]:
 
     The columns are ``node``, ``kind``, ``message`` (or ``source`` and ``seq``) and, if there are
     several runs, ``run_id``; others are ignored. ``local_seq`` orders the events of a node; without
-    it their order is that of the rows. ``table`` is a pyarrow Table, or whatever offers its columns
-    as an Arrow stream. Unless ``dialect`` says that the log is complete, nothing counts as lost.
+    it their order is that of the rows. ``table`` is a pyarrow Table, or any object that exports its
+    columns as an Arrow stream. Unless ``dialect`` says that the log is complete, nothing counts as
+    lost.
     """
     whole = table if isinstance(table, pa.Table) else pa.table(table)
     dialect = Dialect() if dialect is None else dialect
@@ -610,13 +633,13 @@ def _name(value: object, column: str, row: int) -> str | None:
 
 def _histories(columns: dict[str, Any], dialect: Dialect) -> list[History]:
     table = pa.table(columns)
-    found = Found(has_order="local_seq" in columns)
-    if not found.has_order:
-        found.place = by_row
+    notes = Notes(has_order="local_seq" in columns)
+    if not notes.has_order:
+        notes.place = by_row
     if "run_id" in columns and not table.num_rows:
         return []
     batches = _batches(table, dialect)
-    runs = histories(batches, found, title=TITLE, complete=dialect.complete)
+    runs = histories(batches, notes, title=TITLE, complete=dialect.complete)
     if "run_id" not in columns:
         return runs
     return [replace(run, origin=f"run {printable(str(run.run_id))}") for run in runs]

@@ -1,4 +1,4 @@
-"""What importers share: text cut into blocks of whole lines, and rows on their way into batches."""
+"""Helpers of importers: text cut into blocks of whole lines, and rows collected into batches."""
 
 from __future__ import annotations
 
@@ -10,20 +10,28 @@ import pyarrow as pa
 
 from precedes.errors import UserError
 from precedes.trace.arrays import integers, strings
-from precedes.trace.schema import EVENTS
+from precedes.trace.schema import DRAWN, EVENTS
 from precedes.trace.source import BOM
 
 BATCH_ROWS: Final = 1 << 16
 
 BLOCK_BYTES: Final = 1 << 20
 LINE_BYTES_MAX: Final = 64 << 20
+TEXT_CHARS_MAX: Final = 1_000
+
+
+def one_line(text: object) -> str | None:
+    """The text of an event for a picture, cut after ``TEXT_CHARS_MAX``; None if it is empty."""
+    words = " ".join(text.split())[:TEXT_CHARS_MAX] if isinstance(text, str) else ""
+    return words.encode(errors="replace").decode() or None  # JSON may hold half a character
 
 
 class EventRows:
-    """Takes rows until ``full``, then gives them as a batch of ``EVENTS``."""
+    """Collects rows until ``full``, then yields them as a batch of ``EVENTS``, or ``DRAWN``."""
 
-    def __init__(self) -> None:
-        self._rows: list[tuple[str, str, int, int | None, str, str | None]] = []
+    def __init__(self, *, drawn: bool = False) -> None:
+        self._schema = DRAWN if drawn else EVENTS
+        self._rows: list[tuple[str, str, int, int | None, str, str | None, str | None]] = []
 
     def add(
         self,
@@ -34,28 +42,29 @@ class EventRows:
         kind: str,
         message: str | None,
         time_us: int | None = None,
+        text: str | None = None,
     ) -> None:
-        """One event."""
-        self._rows.append((run_id, node, local_seq, time_us, kind, message))
+        """Add an event."""
+        self._rows.append((run_id, node, local_seq, time_us, kind, message, text))
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Number of collected rows."""
         return len(self._rows)
 
     @property
     def full(self) -> bool:
-        """Whether it is time to take them."""
+        """Return whether the batch should be taken."""
         return len(self._rows) >= BATCH_ROWS
 
     def take(self) -> pa.RecordBatch:
-        """What waits, which waits no longer."""
-        columns: list[Any] = list(zip(*self._rows, strict=True)) or [()] * len(EVENTS)
+        """The collected rows, which are removed."""
+        columns: list[Any] = list(zip(*self._rows, strict=True)) or [()] * len(DRAWN)
         self._rows.clear()
         arrays = [
             integers(column) if field.type == pa.int64() else strings(column)
-            for column, field in zip(columns, EVENTS, strict=True)
+            for column, field in zip(columns, self._schema, strict=False)  # the text is last
         ]
-        return pa.RecordBatch.from_arrays(arrays, schema=EVENTS)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
 class Block(NamedTuple):
@@ -68,10 +77,10 @@ class Block(NamedTuple):
 def blocks(
     file: io.BufferedReader, *, title: str, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[Block]:
-    """Whole lines, about ``block_bytes`` at a time; a longer line comes whole, up to a limit.
+    """Whole lines, about ``block_bytes`` at a time; a longer line is not cut, up to a limit.
 
     A line of more than ``LINE_BYTES_MAX`` is a UserError. Lines read before an error come first,
-    so that a mistake in them is told, not the error.
+    so that a mistake in them is reported, not the error.
     """
     waiting = bytearray()
     first = 1

@@ -1,10 +1,10 @@
 """Sorts the rows of a log, whatever their order, by node and each node's own order.
 
 ``pack`` makes blocks of them, each with its own short numbers for nodes and messages. When all are
-there, ``naming`` gives every name its number in the whole log, and a ``Merger`` brings the rows of
+made, ``naming`` gives every name its number in the whole log, and a ``Merger`` merges the rows of
 a range of nodes together from all blocks. ``histories`` does so in memory. For larger logs, each
 step is a function from files to a file, so that a loop in one process and tasks on many machines do
-the same; what is left is the audit's input: eight bytes a row on disk, read piece by piece.
+the same; the result is the audit's input: eight bytes a row on disk, read in chunks.
 
 Positions are usually dense, so that rows are put straight into their places; others are sorted.
 Memory holds ``MERGE_ROWS`` rows, some 60 bytes each: of a node with more, a stretch of positions at
@@ -28,7 +28,7 @@ from precedes.files import aside
 from precedes.model import printable
 from precedes.trace import arrays
 from precedes.trace.arrays import forget
-from precedes.trace.dialect import Found
+from precedes.trace.dialect import Notes
 from precedes.trace.rows import (
     CHUNK_ROWS,
     NO_MESSAGE,
@@ -56,7 +56,7 @@ MERGE_ROWS: Final = 1 << 20
 MEMORY_BLOCK_ROWS: Final = 1 << 20  # of a log that is sorted in memory
 SPARSE: Final = 8  # places for each row, up to which no sort is needed
 
-HELD_ROWS: Final = 4 << 20  # after so many, what is mapped of the blocks is let go
+HELD_ROWS: Final = 4 << 20  # after this many, mapped memory of the blocks is released
 
 KIND_BITS: Final = 60  # a row is kind, source and seq in one number
 SOURCE_MASK: Final = np.int64((1 << (KIND_BITS - SEQ_BITS)) - 1)
@@ -137,20 +137,17 @@ class Merger:
             held += int(ends[until - first - 1]) - before
             at = until
             if held > HELD_ROWS:
-                self._forget()
+                for part in self._parts:
+                    forget(part.block.position)
+                    forget(part.pair)
                 held = 0
-
-    def _forget(self) -> None:
-        for part in self._parts:
-            for mapped in (part.block.position, part.pair):
-                forget(mapped)
 
     def _nodes(self, first: int, last: int) -> NDArray[np.int64]:
         naming = self._naming
         span = naming.high[first:last] - naming.low[first:last] + 1
         rows = int(naming.rows[first:last].sum())
-        found = [_rows_of(part, keys, first) for part, keys in self._reaching(first, last)]
-        node, position, row = (np.concatenate(column) for column in zip(*found, strict=True))
+        pieces = [_rows_of(part, keys, first) for part, keys in self._reaching(first, last)]
+        node, position, row = (np.concatenate(column) for column in zip(*pieces, strict=True))
         low = naming.low[first:last]
         # A span wraps around if positions lie at both ends of int64.
         if span.min(initial=1) < 1 or float(span.sum(dtype=np.float64)) > SPARSE * rows + 1024:
@@ -171,8 +168,8 @@ class Merger:
         parts = [part for part, _ in self._reaching(node, node + 1)]
         bounds = self._stretches(parts, node)
         for low, high in itertools.pairwise(bounds):
-            found = [_rows_between(part, node, low, high) for part in parts]
-            position, row = (np.concatenate(column) for column in zip(*found, strict=True))
+            pieces = [_rows_between(part, node, low, high) for part in parts]
+            position, row = (np.concatenate(column) for column in zip(*pieces, strict=True))
             same = np.zeros(position.size, np.int64)
             if high - low <= SPARSE * position.size:
                 yield self._placed(node, same, position, row, position - low, high - low)
@@ -203,10 +200,10 @@ class Merger:
     ) -> NDArray[np.int64]:
         places = np.full(size, NOTHING)
         places[place] = row
-        found = places if size == row.size else places[places != NOTHING]
-        if found.size < row.size or (size == row.size and np.any(found == NOTHING)):
+        ordered = places if size == row.size else places[places != NOTHING]
+        if ordered.size < row.size or (size == row.size and np.any(ordered == NOTHING)):
             raise self._shared(first, node, position)
-        return found
+        return ordered
 
     def _sorted(
         self,
@@ -336,18 +333,18 @@ def pack_batches(
 
 def name_all(names: Sequence[str], directory: Path) -> None:
     """Give the names in all blocks their numbers."""
-    found = name_blocks([_block(directory, name) for name in names])
-    save_naming(directory / NAMES, found)
+    naming = name_blocks([_block(directory, name) for name in names])
+    save_naming(directory / NAMES, naming)
 
 
 def translate_block(name: str, directory: Path) -> None:
     """Look up the names of one block."""
-    found = translate(_block(directory, name), load_naming(directory / NAMES))
-    arrays.save(directory / f"{name}{NUMBERS}", found._asdict())
+    numbers = translate(_block(directory, name), load_naming(directory / NAMES))
+    arrays.save(directory / f"{name}{NUMBERS}", numbers._asdict())
 
 
 def name_rest(names: Sequence[str], directory: Path) -> None:
-    """Give the messages that nobody broadcast their numbers, when all blocks are translated."""
+    """Number the messages without a broadcast, when all blocks are translated."""
     translations = [_translation(directory, name) for name in names]
     runs = len(load_naming(directory / NAMES).runs)
     arrays.save(directory / PHANTOMS, name_phantoms(translations, runs)._asdict())
@@ -394,15 +391,15 @@ def sorted_runs(
     *,
     complete: bool = False,
     origin: str | None = None,
-    found: Found | None = None,
+    notes: Notes | None = None,
 ) -> list[SortedRows]:
     """The runs of a log whose nodes are all merged, in the order of their ids.
 
-    ``origin`` is what reports call the log, and ``found`` what its reader told beside the rows.
+    ``origin`` is the log's name in reports, and ``notes`` the notes of its reader.
     """
     log = SortedLog(directory, stretches)
     return [
-        SortedRows(log, run, complete=complete, origin=origin, found=found)
+        SortedRows(log, run, complete=complete, origin=origin, notes=notes)
         for run in range(len(log.naming.runs))
     ]
 
@@ -413,14 +410,14 @@ def sort_events(
     *,
     complete: bool = False,
     origin: str | None = None,
-    found: Found | None = None,
+    notes: Notes | None = None,
     block_rows: int = BLOCK_ROWS,
     chunk_rows: int = MERGE_ROWS,
 ) -> list[SortedRows]:
     """The runs of a log of any size and in any order, sorted by way of blocks in a directory.
 
     The batches have the columns of ``checked_columns``, and are read once. Blocks take 9 to 20
-    bytes a row and are gone in the end; what is left takes 8 and is read from the directory.
+    bytes a row and are removed at the end; the result takes 8 and is read from the directory.
     """
     names = pack_batches(batches, directory, block_rows=block_rows)
     name_all(names, directory)
@@ -432,11 +429,11 @@ def sort_events(
     for name in names:
         (directory / name).unlink()
         (directory / f"{name}{NUMBERS}").unlink()
-    return sorted_runs(directory, [stretch], complete=complete, origin=origin, found=found)
+    return sorted_runs(directory, [stretch], complete=complete, origin=origin, notes=notes)
 
 
 def histories(
-    batches: Iterable[pa.RecordBatch], found: Found, *, title: str, complete: bool = False
+    batches: Iterable[pa.RecordBatch], notes: Notes, *, title: str, complete: bool = False
 ) -> list[History]:
     """The runs in batches of ``EVENTS``, sorted in memory, in the order of their ids.
 
@@ -446,8 +443,8 @@ def histories(
     """
     tables = tables_of(iter(batches), block_rows=MEMORY_BLOCK_ROWS)
     blocks = [block for table in tables if (block := pack(table)) is not None]
-    empty = [*found.skipped] or ([] if blocks else ["0"])
-    naming = name_blocks(blocks, title=title, place=found.place, more_runs=empty)
+    empty = [*notes.skipped] or ([] if blocks else ["0"])
+    naming = name_blocks(blocks, title=title, place=notes.place, more_runs=empty)
     translations = [translate(block, naming) for block in blocks]
     phantoms = name_phantoms(translations, len(naming.runs))
     merger = Merger(naming, phantoms, blocks, translations, title=title)
@@ -459,8 +456,8 @@ def histories(
             run, naming, phantoms, offsets, columns,
             complete=complete,
             origin=title,
-            skipped=found.skipped[str(run_id)],
-            notes=tuple(found.notes.get(str(run_id), ())),
+            skipped=notes.skipped[str(run_id)],
+            notes=tuple(notes.doubts.get(str(run_id), ())),
         )
         for run, run_id in enumerate(naming.runs)
     ]  # fmt: skip
@@ -516,19 +513,17 @@ class SortedLog:
 
     @functools.cached_property
     def phantoms(self) -> Phantoms:
-        """The names of what nobody broadcast."""
+        """The names of messages without a broadcast."""
         return _phantoms(Path(self._directory))
 
     @functools.cached_property
     def row_first(self) -> NDArray[np.int64]:
-        """Nodes + 1: how many rows stand before those of a node."""
+        """Nodes + 1: the number of rows before those of a node."""
         return np.concatenate(([0], np.cumsum(self.naming.rows)))
 
 
 class SortedRows(Rows):
-    """One run of a log that was in no order; ``folder`` is what goes when nobody has it."""
-
-    folder: object = None
+    """One run of a log that was in no order."""
 
     def __init__(
         self,
@@ -537,7 +532,7 @@ class SortedRows(Rows):
         *,
         complete: bool = False,
         origin: str | None = None,
-        found: Found | None = None,
+        notes: Notes | None = None,
     ) -> None:
         self._log = log
         self._run = run
@@ -548,9 +543,9 @@ class SortedRows(Rows):
         self.complete = complete
         self.run_id = naming.runs[run]
         self.origin = run_title(self.run_id) if origin is None else origin
-        if found is not None:
-            self.skipped = found.skipped[str(self.run_id)]
-            self.notes = tuple(found.notes.get(str(self.run_id), ()))
+        if notes is not None:
+            self.skipped = notes.skipped[str(self.run_id)]
+            self.notes = tuple(notes.doubts.get(str(self.run_id), ()))
 
     def chunks(
         self, first: int, last: int, *, chunk_rows: int = CHUNK_ROWS, check: bool = False
@@ -580,9 +575,9 @@ class SortedRows(Rows):
 def _read(path: str, start: int, stop: int) -> tuple[NDArray[Any], ...]:
     """Rows of a file from one number to another."""
     try:
-        found = np.fromfile(path, np.int64, stop - start, offset=start * ROW_BYTES)
+        rows = np.fromfile(path, np.int64, stop - start, offset=start * ROW_BYTES)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
-    if found.size < stop - start:
+    if rows.size < stop - start:
         raise UserError(f"{path} is damaged: start over")
-    return tuple(unpacked(found))
+    return tuple(unpacked(rows))

@@ -1,13 +1,13 @@
 """Gives every name in the blocks of a log its number in the whole.
 
 Runs are in the order of their ids, and the nodes of a run in that of their names, as numbers if all
-are. A message is (source, seq), seq = 1, 2, ... in the order of its source's broadcasts; one that
-nobody broadcast is (PHANTOM, its place among such names of the run). All of it follows from names
-and positions alone, however the rows were cut into blocks.
+all are. A message is (source, seq), seq = 1, 2, ... in the order of its source's broadcasts; one
+without a broadcast is (PHANTOM, its place among such names of the run). All of it follows from
+names and positions alone, however the rows were divided into blocks.
 
-A name is found by a hash of 64 bits, which does not depend on the process, and then compared. Of
-two names that share a hash the index is made again with another salt. Names of messages are held
-once in memory, with some 60 bytes each; more of them in one run than ``INDEX_MAX`` are refused.
+A name is looked up by a hash of 64 bits, which does not depend on the process, and then compared.
+If two names share a hash the index is made again with another salt. Names of messages are held once
+in memory, with some 60 bytes each; more of them in one run than ``INDEX_MAX`` are refused.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from precedes.trace.sort.pack import Packed, run_title
 
 WORD_BYTES: Final = 8
 PRIME: Final = np.uint64(0x9E3779B97F4A7C15)
-SALTS: Final = 64  # names that meet under so many were made for it, or the sort below is broken
+SALTS: Final = 64  # collisions under all of these are deliberate, or a defect of the sort
 MASKS: Final = np.array([(1 << 8 * n) - 1 for n in range(WORD_BYTES + 1)], np.uint64)
 
 
 class _LabelIndex(NamedTuple):
-    """Names, told apart by a group, with where to find each."""
+    """Names, distinct within a group, with the place of each."""
 
     group: NDArray[np.int32]
     label: pa.Array
@@ -48,7 +48,7 @@ class _LabelIndex(NamedTuple):
 
 
 class Twice(Exception):
-    """A name that is in a table twice: the places of both."""
+    """A name occurs twice in a table: the places of both."""
 
     def __init__(self, first: int, second: int) -> None:
         super().__init__(f"{first} and {second}")
@@ -74,16 +74,16 @@ def index_labels(group: NDArray[np.int32], label: pa.Array) -> _LabelIndex:
 
 
 def find(index: _LabelIndex, group: NDArray[np.int32], label: pa.Array) -> NDArray[np.int64]:
-    """Where each of these names is in the table, or -1."""
+    """The place of each of these names in the table, or -1."""
     if index.digest.size == 0:
         return np.full(group.size, -1, np.int64)
     wanted = digests(group, label, salt=index.salt)
     at = np.minimum(np.searchsorted(index.digest, wanted), index.digest.size - 1)
     place = index.place[at]
-    found = np.flatnonzero(index.digest[at] == wanted)
-    sure = _equal(index.group, index.label, place[found], group, label, found)
+    candidates = np.flatnonzero(index.digest[at] == wanted)
+    sure = _equal(index.group, index.label, place[candidates], group, label, candidates)
     result = np.full(group.size, -1, np.int64)
-    result[found[sure]] = place[found[sure]]
+    result[candidates[sure]] = place[candidates[sure]]
     return result
 
 
@@ -105,18 +105,18 @@ def digests(group: NDArray[np.int32], label: pa.Array, *, salt: int) -> NDArray[
     offsets, data = split_texts(label)
     begin, length = offsets[:-1], np.diff(offsets)
     padded = np.concatenate((data, np.zeros(WORD_BYTES, np.uint8)))
-    # Every eight bytes of the text, wherever they begin.
+    # Every eight bytes of the text, at any offset.
     words = np.ndarray((padded.size - WORD_BYTES + 1,), "<u8", padded, strides=(1,))
-    found = _mixed((group.astype(np.uint64) << np.uint64(32)) + length.astype(np.uint64))
-    found ^= _mixed(np.full(1, salt + 1, np.uint64))
+    hashes = _mixed((group.astype(np.uint64) << np.uint64(32)) + length.astype(np.uint64))
+    hashes ^= _mixed(np.full(1, salt + 1, np.uint64))
     rows = np.arange(length.size)
     at = 0
     while rows.size:
         rows = rows[length[rows] > at]
         left = np.minimum(length[rows] - at, WORD_BYTES)
-        found[rows] = _mixed(found[rows] ^ (words[begin[rows] + at] & MASKS[left]))
+        hashes[rows] = _mixed(hashes[rows] ^ (words[begin[rows] + at] & MASKS[left]))
         at += WORD_BYTES
-    return found
+    return hashes
 
 
 def _mixed(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -129,7 +129,7 @@ def _mixed(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
 # Ids that are numbers to people, and are written in one way only.
 RUN_NUMBER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
 SEQ_BITS: Final = 32
-PHANTOM: Final = (1 << 28) - 1  # stands for the source of a message that nobody broadcast
+PHANTOM: Final = (1 << 28) - 1  # the source of a message without a broadcast
 
 
 class Naming(NamedTuple):
@@ -151,13 +151,13 @@ class Translation(NamedTuple):
     """The numbers of a block's messages: source and seq in one, source counted in its run."""
 
     pair: NDArray[np.int64]  # message, and 0 for rows that name none
-    unknown: NDArray[np.int32]  # the messages that nobody broadcast
+    unknown: NDArray[np.int32]  # the messages without a broadcast
     unknown_run: NDArray[np.int32]
     unknown_label: pa.Array
 
 
 class Phantoms(NamedTuple):
-    """Messages that nobody broadcast, by run and name, and their numbers in every block."""
+    """Messages without a broadcast, by run and name, and their numbers in every block."""
 
     run_first: NDArray[np.int64]  # runs + 1
     label: pa.Array
@@ -234,7 +234,7 @@ def _runs(
 def _unique(
     run: NDArray[np.int32], label: pa.Array
 ) -> tuple[tuple[NDArray[np.int32], pa.Array, NDArray[np.int64]], NDArray[np.int64]]:
-    """Pairs in order, with where each was, and where in that order another pair begins."""
+    """Pairs in order, with their original places, and where in that order another pair begins."""
     table = pa.table({"run": to_arrow(run), "label": label})
     order = pc.sort_indices(table, [("run", "ascending"), ("label", "ascending")])
     run, label = run[to_numpy(order)], label.take(order)
@@ -253,14 +253,14 @@ def _nodes(
     first: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], list[str], NDArray[np.int32]]:
     """The nodes of each run, their names in order, and the number of each key."""
-    found = label.take(to_arrow(first)).to_pylist()
+    labels = label.take(to_arrow(first)).to_pylist()
     run_first = np.searchsorted(run[first], np.arange(runs + 1))
     names: list[str] = []
     number = np.empty(first.size, np.int32)
     for begin, end in itertools.pairwise(run_first.tolist()):
-        ordered = in_order(found[begin:end])
+        ordered = in_order(labels[begin:end])
         place = {name: at for at, name in enumerate(ordered, begin)}
-        number[begin:end] = [place[name] for name in found[begin:end]]
+        number[begin:end] = [place[name] for name in labels[begin:end]]
         names += ordered
     keys = np.empty(run.size, np.int32)
     keys[origin] = np.repeat(number, np.diff(first, append=run.size))
@@ -270,7 +270,7 @@ def _nodes(
 def _broadcasts(
     blocks: Sequence[Packed], keys: Sequence[NDArray[np.int32]], nodes: int
 ) -> tuple[NDArray[np.int64], pa.Array, NDArray[np.int64]]:
-    """Where the messages of each node begin, and all of them in the order of broadcasts.
+    """The first message of each node, and all messages in the order of broadcasts.
 
     With them the positions of their broadcasts.
     """
@@ -288,7 +288,7 @@ def _broadcasts(
 
 
 def translate(block: Packed, naming: Naming) -> Translation:
-    """What the messages of a block are called in the whole log."""
+    """The numbers of a block's messages in the whole log."""
     number = {str(run): at for at, run in enumerate(naming.runs)}
     own = [number[str(run)] for run in block.runs.to_pylist()]
     run = np.array(own, np.int32)[block.label_run]
@@ -303,7 +303,7 @@ def translate(block: Packed, naming: Naming) -> Translation:
 
 
 def name_phantoms(translations: Sequence[Translation], runs: int) -> Phantoms:
-    """The numbers of messages that nobody broadcast."""
+    """The numbers of messages without a broadcast."""
     run = _joined([one.unknown_run for one in translations]).astype(np.int32)
     (run, label, origin), first = _unique(run, _texts([one.unknown_label for one in translations]))
     run_first = np.searchsorted(run[first], np.arange(runs + 1))
@@ -327,7 +327,7 @@ def save_naming(path: Path, naming: Naming) -> None:
 
 
 def load_naming(path: Path) -> Naming:
-    """What ``save_naming`` wrote, as views of its file."""
+    """The result of ``save_naming``, as views of its file."""
     columns, about = arrays.load(path)
     labels = {name: columns.pop(name) for name in _LabelIndex._fields if name in columns}
     return Naming(**columns, runs=about["runs"], labels=_LabelIndex(**labels, salt=about["salt"]))

@@ -1,4 +1,4 @@
-"""Rows with names become blocks: grouped by node, with numbers that mean something in the block.
+"""Packs rows with names into blocks: grouped by node, with numbers local to the block.
 
 A block takes 9 bytes a row (position in its node's order as an offset, kind, message), and its
 names once each. Positions further apart than 2**32 take 8 bytes instead of 4.
@@ -26,7 +26,7 @@ BLOCK_ROWS: Final = 1 << 20
 COLUMNS: Final = ("run_id", "node", "local_seq", "kind", "message (or source and seq)")
 READ: Final = ("run_id", "node", "local_seq", "kind", "message", "source", "seq")
 WHOLE: Final = ("local_seq", "seq")  # columns of whole numbers
-RADIX_KEYS: Final = 1 << 16  # up to so many keys NumPy's stable sort is a radix sort
+RADIX_KEYS: Final = 1 << 16  # up to this many keys NumPy's stable sort is a radix sort
 NEAR: Final = 1 << 32
 
 
@@ -48,7 +48,7 @@ class Packed(NamedTuple):
 
 
 def checked_columns(schema: pa.Schema, *, title: str = "the table of events") -> list[str]:
-    """The columns to read of a table with these; a UserError if one is missing or of no use."""
+    """The columns to read of a table with these; a UserError if one is missing or unusable."""
     names = set(schema.names)
     refuse_receivers(names, title=title)
     wanted = ["node", "local_seq", "kind", *([] if "message" in names else ["source", "seq"])]
@@ -113,7 +113,7 @@ def tables_of(
 def pack(table: pa.Table) -> Packed | None:
     """A block of the rows that the audit judges, or None if there are none.
 
-    The columns are those of ``checked_columns``. What cannot be judged is a UserError.
+    The columns are those of ``checked_columns``. Invalid rows are a UserError.
     """
     kinds = _kinds(table)
     kept = None if kinds.min(initial=0) >= 0 else np.flatnonzero(kinds >= 0)
@@ -163,7 +163,7 @@ def _one_run(rows: int) -> _Coded:
 
 
 def run_title(run_id: int | str) -> str:
-    """What to call a run in messages and reports."""
+    """The title of a run in messages and reports."""
     return f"run {printable(str(run_id))}"
 
 
@@ -178,7 +178,7 @@ class _Chosen(NamedTuple):
         return column if self.rows is None else column[self.rows]
 
     def empty(self, name: str, wrong: NDArray[np.bool_]) -> UserError:
-        """That a column is empty in the first of the rows that are wrong."""
+        """The error that a column is empty in the first of the invalid rows."""
         if name == "run_id":
             return UserError("the column run_id has empty cells")
         row = int(np.argmax(wrong))
@@ -236,7 +236,7 @@ def _factorised(column: pa.ChunkedArray, *, distinct: bool = True) -> _Coded:
     whole = column.unify_dictionaries().combine_chunks()
     whole = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
     if pa.types.is_dictionary(whole.type):
-        # A dictionary of somebody else's may hold a value twice, or null.
+        # A foreign dictionary may contain a value twice, or null.
         own = whole.dictionary
         if own.null_count or (distinct and len(pc.unique(own)) < len(own)):
             whole = whole.cast(whole.type.value_type).dictionary_encode()
@@ -263,10 +263,10 @@ def _local_seq(chosen: _Chosen) -> NDArray[np.int64]:
             column = nanoseconds(column)
         column = column.cast(pa.int64())
         column = column.fill_null(0) if column.null_count else column
-        found: NDArray[np.int64] = chosen.of(to_numpy(column))
+        local_seq: NDArray[np.int64] = chosen.of(to_numpy(column))
     except pa.ArrowInvalid:
         raise UserError("the column local_seq holds numbers beyond 64 bits: renumber") from None
-    return found
+    return local_seq
 
 
 def _messages(chosen: _Chosen, kinds: NDArray[np.int8]) -> _Coded:
@@ -310,7 +310,7 @@ def _distinct(
 
 
 def _paired(run: _Coded, name: _Coded) -> tuple[NDArray[np.int32], pa.Array, NDArray[np.int32]]:
-    """Names told apart by run: the run of each, the names, and the codes of the rows."""
+    """Names distinguished by run: the run of each, the names, and the codes of the rows."""
     if len(run.values) == 1:
         return np.zeros(len(name.values), np.int32), name.values, name.codes
     pairs = run.codes.astype(np.int64) * len(name.values) + name.codes
