@@ -1,7 +1,6 @@
 """Addresses on the command line: what is in a store, and mistakes in one line."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from precedes.cli.main import main
 from precedes.stores import Address
 from precedes.trace import TraceWriter, load, read_trace
-from tests.support import commands, runs
+from tests.support import runs
 from tests.support.commands import output
 
 SMALL = ("simulate", "unordered", "--nodes", "4", "--messages", "20", "--seed", "3")
@@ -78,17 +77,6 @@ def test_a_wrong_address_is_one_line(here, bucket, capsys, monkeypatch, line, pl
     assert place.rpartition("/")[0] in said
     assert sorted(path.name for path in here.iterdir()) == ["sample.toml", "temporary"]
     assert list((here / "temporary").iterdir()) == []
-
-
-def test_a_sweep_that_is_held_is_refused(here, bucket):
-    from precedes.pipeline.directory import hold
-
-    runs.write(here)
-    with hold(Address.of(f"{bucket}/out")):
-        done = commands.run("sweep", "sample.toml", "--out", f"{bucket}/out")
-    assert done.returncode == 2
-    assert f"process {os.getpid()} of" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
 
 
 def test_functions_take_urls(bucket):

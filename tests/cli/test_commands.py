@@ -1,4 +1,4 @@
-"""What every command has: examples that work, levels of speech, and JSON that names its origin."""
+"""Common features of commands: working examples, levels of verbosity, and JSON with its origin."""
 
 import argparse
 import json
@@ -86,7 +86,7 @@ LONG = {"reproduce", "sweep", "node", "spark", "compile", "compare"}
 
 
 def is_quick(line):
-    """Whether an example takes a second or two."""
+    """Return whether an example takes a second or two."""
     return line.split()[1] not in LONG and "--faults" not in line
 
 
@@ -135,8 +135,8 @@ ELSEWHERE |= {"spark connect", "cluster", "compare"}
 
 
 def test_every_command_is_quick_or_tested_elsewhere():
-    told = {line.split()[0] for line in QUICK} | ELSEWHERE
-    assert {name.removeprefix("precedes ") for name in LEAVES} <= told
+    reported = {line.split()[0] for line in QUICK} | ELSEWHERE
+    assert {name.removeprefix("precedes ") for name in LEAVES} <= reported
 
 
 @pytest.mark.usefixtures("engine")
@@ -228,7 +228,12 @@ def test_a_daemon_tells_what_it_becomes():
         commands.command("spark", "master", "--port", "0", "--json"),
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     ) as process:  # fmt: skip
-        told = json.loads(process.stdout.readline())
+        reported = json.loads(process.stdout.readline())
         process.kill()
-    assert told.pop("precedes") == made_by()
-    assert told == {"daemon": "master", "host": "127.0.0.1", "port": None, "process": process.pid}
+    assert reported.pop("precedes") == made_by()
+    assert reported == {
+        "daemon": "master",
+        "host": "127.0.0.1",
+        "port": None,
+        "process": process.pid,
+    }

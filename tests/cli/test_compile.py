@@ -15,12 +15,12 @@ from precedes.compiled import tiers
 from precedes.compiled.compiler import Code, Item
 from tests.support import commands, compilers, small_loop
 from tests.support.processes import await_true, is_running
-from tests.support.signals import heed_interrupts
+from tests.support.signals import enable_interrupts
 
 
 @pytest.fixture
 def items(monkeypatch, empty_cache):
-    """What there is to compile, and a cache with nothing in it."""
+    """The list of compilations, and an empty cache."""
     found = []
     monkeypatch.setattr(compile, "_items", lambda names: iter(found))
     return found
@@ -52,9 +52,9 @@ def test_for_programs(items, capsys):
     out, error = capsys.readouterr()
     assert error.startswith("precedes: broken: ")
     assert error.count("\n") == 1
-    told = json.loads(out)
-    assert told["cache"] == str(compiled.cache_root())
-    rows = {row["name"]: row for row in told["compiled"]}
+    reported = json.loads(out)
+    assert reported["cache"] == str(compiled.cache_root())
+    rows = {row["name"]: row for row in reported["compiled"]}
     assert rows["broken"]["status"] == "failed"
     assert "no_such_thing" in rows["broken"]["failure"]
     assert rows["a loop"]["status"] == "compiled"
@@ -71,11 +71,11 @@ def test_what_failed_is_tried_again(items, capsys, monkeypatch):
     items[:] = [small(subject="failing")]
     assert main(["compile"]) == 3
     assert len(compilers.started(compiled.cache_root())) == 1, "the log is that of the last"
-    assert capsys.readouterr().err.count("it cannot be compiled") == 2
+    assert capsys.readouterr().err.count("it does not compile") == 2
 
 
 def test_a_cache_that_keeps_nothing(items, capsys, tmp_path, monkeypatch):
-    """What goes elsewhere is not where an image needs it."""
+    """Code in another directory is not where an image needs it."""
     (tmp_path / "file").touch()
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
@@ -130,7 +130,7 @@ def test_an_interrupt_leaves_no_compiler(empty_cache):
     with subprocess.Popen(
         commands.command("compile", "unordered", "--jobs", "2"),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True, preexec_fn=heed_interrupts,
+        start_new_session=True, preexec_fn=enable_interrupts,
     ) as process:  # fmt: skip
         children = f"/proc/{process.pid}/task/{process.pid}/children"
         found = []

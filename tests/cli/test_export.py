@@ -6,7 +6,7 @@ from precedes.cli.common import FORMATS
 from precedes.cli.main import main
 from precedes.trace import FORMATS as READ
 from precedes.trace import export
-from tests.support import commands, logs
+from tests.support import logs
 from tests.support.commands import fails, output
 from tests.support.places import ROOT
 
@@ -26,13 +26,6 @@ def test_a_file_and_standard_output_are_the_same(tmp_path, capfdbinary):
         assert shown == out.read_bytes()
         assert shown
     assert {path.name for path in tmp_path.iterdir()} == {"csv", "jsonl", "perfetto", "shiviz"}
-
-
-def test_what_was_exported_is_audited_alike(tmp_path, capsys):
-    out = tmp_path / "chat.log"
-    assert main(["export", str(CHAT), "--to", "shiviz", "--out", str(out)]) == 0
-    expected = output(capsys, "audit", CHAT, status=1)
-    assert output(capsys, "audit", out, "--parser", export.PARSER, status=1) == expected
 
 
 def test_the_finding_is_in_the_trace(tmp_path):
@@ -75,7 +68,7 @@ def test_a_log_that_is_bad_further_down_leaves_no_file(tmp_path, capsys):
     assert out.read_text() == "old"
 
 
-def test_skipped_lines_are_told(tmp_path, capsys):
+def test_skipped_lines_are_reported(tmp_path, capsys):
     log = tmp_path / "x.log"
     log.write_text('hello\na {"a":1}\nodd\n\nhello\nb {"a":1,"b":1}\n')
     assert main(["export", str(log), "--to", "jsonl"]) == 0
@@ -83,11 +76,3 @@ def test_skipped_lines_are_told(tmp_path, capsys):
     assert captured.err == f"precedes: 1 line or record of {log} was skipped\n"
     kinds = [json.loads(line)["kind"] for line in captured.out.splitlines()]
     assert kinds == ["broadcast", "deliver", "broadcast"]
-
-
-def test_a_trace_is_written_row_by_row(tmp_path):
-    path = tmp_path / "trace.parquet"
-    logs.write(path, logs.workload(nodes=20, messages=2000), nodes=20)
-    done = commands.run("export", path, "--to", "csv")
-    assert done.returncode == 0
-    assert len(done.stdout.splitlines()) == 20 * 2000 + 1

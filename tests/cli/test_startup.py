@@ -1,7 +1,6 @@
-"""What answers at once: the command line imports what a command needs when it runs."""
+"""Fast start: the command line imports the modules of a command when it runs."""
 
-import subprocess
-import sys
+from tests.support.processes import printed
 
 SCRIPT = """
 import contextlib, io, sys
@@ -16,13 +15,8 @@ HEAVY = {"asyncio", "cryptography", "numba", "numpy", "pyarrow", "pyspark", "ric
 
 
 def imported(*lines, heavy=frozenset(HEAVY)):
-    """Which of some modules a process has imported that has run these commands."""
-    script = SCRIPT.format(lines=lines, heavy=set(heavy))
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    """The modules of a list that a process has imported after these commands."""
+    return printed("-c", SCRIPT.format(lines=lines, heavy=set(heavy))).split()
 
 
 def test_help_needs_nothing():

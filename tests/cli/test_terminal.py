@@ -1,8 +1,6 @@
 """Results on a terminal: lines that fit it and colour, which a pipe never has."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 
 from precedes.cli.terminal import wrapped
 from tests.support import terminals
+from tests.support.processes import python
 
 RESET = "\x1b[0m"
 BOLD = "\x1b[1m"
@@ -24,7 +23,7 @@ LOG = """{"node": "a", "kind": "broadcast", "message": "[bold]one"}
 
 
 def plain(shown):
-    """What a terminal shows, without colour."""
+    """The text on a terminal, without colour."""
     return re.sub(r"\x1b\[[0-9;]*m", "", shown.replace("\r\n", "\n"))
 
 
@@ -33,14 +32,15 @@ def plain(shown):
 def test_colour_adds_to_the_text_of_a_pipe_and_changes_nothing(tmp_path):
     (tmp_path / "log.jsonl").write_text(LOG)
     wide = {"COLUMNS": "400"}
-    for line in (["protocols"], ["audit", str(tmp_path / "log.jsonl")]):
+    log = str(tmp_path / "log.jsonl")
+    for style, line in ((re.escape(BOLD), ["protocols"]), (COLOUR, ["audit", log])):
         command = ["-m", "precedes.cli", *line]
-        done = subprocess.run([sys.executable, *command], capture_output=True, text=True)
+        done = python(*command)
         coloured = terminals.run(*command, terminal="stdout", **wide)[1]
         without = terminals.run(*command, terminal="stdout", NO_COLOR="1", **wide)[1]
         # Numba imports colorama where that is installed, which resets a terminal at its exit.
         assert without.replace("\r\n", "\n").removesuffix(RESET) == done.stdout != ""
-        assert COLOUR.search(coloured)
+        assert re.search(style, coloured)
         assert plain(coloured) == done.stdout
 
 
@@ -49,11 +49,12 @@ def test_an_audit_fits_the_terminal_and_is_a_line_a_witness_in_a_pipe(tmp_path):
     (tmp_path / "first.jsonl").write_text(LOG)
     (tmp_path / "second.jsonl").write_text(LOG)
     command = ["-m", "precedes.cli", "audit", str(tmp_path)]
-    piped = subprocess.run([sys.executable, *command], capture_output=True, text=True).stdout
+    piped = python(*command).stdout
     heads = [line for line in piped.splitlines() if line.startswith(str(tmp_path))]
     assert [Path(head.partition(":")[0]).name for head in heads] == ["first.jsonl", "second.jsonl"]
     assert piped.count("\n  - ") == 2
-    assert len(piped.splitlines()) == 1 + 2 * 2
+    assert piped.count("FIFO order of one sender") == 1
+    assert len(piped.splitlines()) == 2 + 2 * 2
     shown = plain(terminals.run(*command, terminal="stdout", COLUMNS="50")[1])
     witness = shown[shown.index("  - ") :].splitlines()[:3]
     assert all(len(line) <= 50 for line in witness)
@@ -68,7 +69,7 @@ terminal.show_table(["", "latency ms"], [["vector", "1.5 +- 0.1"], ["[red]", "-"
 
 
 def test_a_table():
-    done = subprocess.run([sys.executable, "-c", TABLE], capture_output=True, text=True)
+    done = python("-c", TABLE)
     assert done.stdout == "        latency ms\nvector  1.5 +- 0.1\n[red]            -\n"
     shown = terminals.run("-c", TABLE, terminal="stdout")[1].replace("\r\n", "\n")
     assert BOLD in shown

@@ -29,6 +29,7 @@ QUIET = {
     "hung": [],
     "unexpected": [],
     "witnesses": [],
+    "view_findings": [],
 }
 
 
@@ -39,7 +40,7 @@ def test_a_cluster():
         "deliveries         13,680  0 out of order, 0 lost, 0 twice, 0 from nowhere",
         "throughput          6,279  deliveries/s",
         "                    6,995  deliveries per core-second",
-        "pending                12  messages at a member, at most (bound 1,024)",
+        "max pending            12  messages per member (bound 1,024)",
         "latency, ms           p50          p99",
         "  of all         1,200.16     2,273.86",
     ]
@@ -64,12 +65,13 @@ def test_a_cluster_with_faults():
         "hung": [1],
         "unexpected": [1],
         "witnesses": ["node 0 delivered 1:2 before 1:1."],
+        "view_findings": ["member 0 installed view 2 without message 1:3."],
     }
     assert cluster_text(found).splitlines()[6:] == [
         "latency, ms           p50          p99",
         "  of all         1,200.16     2,273.86",
         "  calm times        70.00       116.50",
-        "disturbed   1.4 s, in which somebody was missing, until it came back or was evicted",
+        "disturbed   1.4 s, in which a member was missing, until it returned or was evicted",
         "faults         at s   for s  kind       members",
         "               0.77       -  kill       2",
         "               1.50    0.12  partition  0, 2",
@@ -77,6 +79,7 @@ def test_a_cluster_with_faults():
         "  member 1 did not end in time",
         "  member 1 ended unexpectedly: lost: no quorum",
         "  - node 0 delivered 1:2 before 1:1.",
+        "  - member 0 installed view 2 without message 1:3.",
     ]
 
 
@@ -94,7 +97,7 @@ def test_a_run_without_an_oracle_or_a_message():
         "out of order            -  not counted: the oracle was off",
         "packets                 0  with 0 messages",
         "bytes sent              0  0.0 a packet",
-        "pending                 0  messages at a node, at most",
+        "max pending             0  messages per node",
     ]
 
 

@@ -1,4 +1,4 @@
-"""`precedes --version`: true, and told without importing or starting what it tells of."""
+"""`precedes --version`: correct, and printed without importing or starting anything."""
 
 import importlib.metadata
 import re
@@ -15,21 +15,21 @@ from tests.support.places import ROOT
 
 
 def test_the_versions_are_those_that_are_installed(capsys):
-    told = parsed(capsys, "--version", "--json")
+    reported = parsed(capsys, "--version", "--json")
     for name in ("numpy", "numba", "llvmlite", "pyarrow", "pyspark"):
-        assert told[name] == importlib.metadata.version(name)
-    assert told["pyarrow"] == pyarrow.__version__
-    assert told["python"].startswith(".".join(map(str, sys.version_info[:3])))
-    assert told["precedes"]["version"] == precedes.__version__
+        assert reported[name] == importlib.metadata.version(name)
+    assert reported["pyarrow"] == pyarrow.__version__
+    assert reported["python"].startswith(".".join(map(str, sys.version_info[:3])))
+    assert reported["precedes"]["version"] == precedes.__version__
 
 
 def test_text_for_people(capsys):
-    told = parsed(capsys, "--json", "--version")
+    reported = parsed(capsys, "--json", "--version")
     first, *lines = output(capsys, "--version").splitlines()
-    made_by = told.pop("precedes")
+    made_by = reported.pop("precedes")
     assert first == f"precedes {made_by['version']}"
-    told["sources"] = made_by["sources"]
-    expected = {name: value or "not installed" for name, value in told.items()}
+    reported["sources"] = made_by["sources"]
+    expected = {name: value or "not installed" for name, value in reported.items()}
     assert dict(line.split(maxsplit=1) for line in lines) == expected
 
 
@@ -38,9 +38,9 @@ def test_the_digest_is_that_of_traces(tmp_path, capsys):
     assert main([*line.split(), str(tmp_path)]) == 0
     (trace,) = tmp_path.iterdir()
     capsys.readouterr()
-    told = parsed(capsys, "--version", "--json")["precedes"]
+    reported = parsed(capsys, "--version", "--json")["precedes"]
     written = read_metadata(trace)
-    assert told == {"version": written["version"], "sources": written["code_version"]}
+    assert reported == {"version": written["version"], "sources": written["code_version"]}
 
 
 def test_what_is_not_installed_is_said(capsys, monkeypatch):

@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from precedes.pipeline import execute
 from precedes.protocols import vcube, vector
 from precedes.sim.engine import loop
 from tests.support import edited, terminals
-from tests.support.places import ROOT
+from tests.support.processes import python
 
 COMPARED = ("protocol", "broadcasts", "deliveries", "packets", "bytes_sent", "latency", "extra")
 LINE = "precedes: compiling {} for first use (some seconds; then cached)\n"
@@ -28,7 +26,7 @@ class Tree:
         self.package = directory / "src" / "precedes"
         self.cache = directory / "cache"
         shutil.copytree(sources.PACKAGE, self.package, ignore=shutil.ignore_patterns("__pycache__"))
-        # Bytecode is told from its source by size and second alone; the edits here keep both.
+        # Python validates bytecode by size and second alone; the edits here keep both.
         self.environment = {
             **os.environ,
             "PYTHONPATH": str(directory / "src"),
@@ -37,14 +35,10 @@ class Tree:
         }
 
     def run(self, *arguments, terminal=False, **environment):
-        """What a Python process prints, and what it says on stderr."""
+        """The output of a Python process, and its standard error."""
         if terminal:
             return terminals.run(*arguments, **{**self.environment, **environment})
-        done = subprocess.run(
-            [sys.executable, *map(str, arguments)],
-            capture_output=True, text=True, timeout=300, check=False,
-            env={**self.environment, **environment}, cwd=ROOT,
-        )  # fmt: skip
+        done = python(*arguments, env={**self.environment, **environment})
         assert done.returncode == 0, done.stderr
         return done.stdout, done.stderr
 
@@ -143,8 +137,8 @@ def test_edits_of_helpers(small):
 
 
 @pytest.mark.gate
-def test_an_edit_beside_what_is_compiled(small):
-    """Nothing is compiled anew for it."""
+def test_an_edit_next_to_what_is_compiled(small):
+    """Nothing is compiled again for it."""
     small.run("-c", ASK)
     files = list(small.cache.rglob("*.nb?"))
     change(small.package / "cli/main.py", "The command line", "The c0mmand line")
@@ -155,7 +149,7 @@ def test_an_edit_beside_what_is_compiled(small):
 VERSION = "from precedes.compiled import sources_digest; print(sources_digest())"
 
 
-def test_an_edit_beside_runs(tree):
+def test_an_edit_next_to_runs(tree):
     """Finished runs stay what they are after an edit of what only asks for them or shows them."""
     version = tree.run("-c", VERSION)[0]
     for name in ("cli/main.py", "viewer/page.py"):
@@ -167,10 +161,10 @@ def test_an_edit_beside_runs(tree):
     assert tree.run("-c", VERSION)[0] != version
 
 
-def test_no_run_imports_what_is_beside_runs():
+def test_no_run_imports_what_is_next_to_runs():
     protocols = (sources.PACKAGE / "protocols").rglob("*.py")
     parts = sources.closure([Path(execute.__file__), *protocols])
-    assert not [path for path in parts if sources.is_beside_runs(path)]
+    assert not [path for path in parts if sources.is_outside_runs(path)]
 
 
 def test_what_a_loop_is_made_of():
@@ -192,7 +186,7 @@ def test_what_a_loop_is_made_of():
 
 @pytest.mark.gate
 def test_an_edit_while_a_process_runs(small):
-    """What that process compiles is old already, and must not be filed as new."""
+    """Code that this process compiles is outdated, and must not be stored as new."""
     helper = small.package / "small_helper.py"
     edit = f"open({str(helper)!r}, 'w').write({HELPER.replace('x + 1', 'x + 2')!r})"
     slow = ASK.replace("; print", f"; {edit}; print")

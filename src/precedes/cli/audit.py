@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+from precedes import frames
 from precedes.cli import common
 from precedes.cli.common import flag, option
 from precedes.cli.terminal import VERDICTS, show_text
 from precedes.cli.view import add_picture_options, check_pictures, write_pictures
-from precedes.console import phase, show
+from precedes.console import phase, say, show
 from precedes.errors import Exit, UserError
 from precedes.model import printable
 from precedes.progress import ProgressBar
@@ -23,12 +24,14 @@ from precedes.stores import Address
 
 if TYPE_CHECKING:
     from precedes.audit import Report, Standing, Witness
+    from precedes.trace import Dialect
 
 WITNESSES: Final = 5  # that of `precedes.audit`, which would take its time to import
 EVENTS: Final = "events"  # tables that Spark reads, of any size and in any order
-WAITS_TOLD: Final = 3
+WAITS_SHOWN: Final = 3
+SKIPPED_SHOWN: Final = 5
 
-# How the names of logs end, among what else a directory holds.
+# Suffixes of logs in a directory.
 ENDINGS: Final = (
     *(".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst"),
     *(".csv", ".csv.gz", ".csv.zst"),
@@ -41,34 +44,36 @@ def add(commands: common.Commands) -> None:
         commands,
         "audit",
         _run,
-        ("audit examples/chat.jsonl", "a log of your own system"),
-        ("audit examples/logs/chat.log --json", "of ShiViz, for programs"),
-        help="check causal order in logs, with a witness for what is wrong",
-        description="Check causal order. Exit status 0: held, 1: violated, 3: unknown.",
+        ("audit examples/chat.jsonl", "JSON lines"),
+        ("audit examples/logs/chat.log --json", "a ShiViz log, JSON output"),
+        help="check causal order in logs and explain violations",
+        description="Check whether causal order held in a log. Exit status 0: held, 1: violated, "
+        "3: unknown.",
     )
-    help = "traces, logs, directories of them (paths or URLs), or - (standard input)"
+    help = "trace, log or directory (path or URL), or - for stdin"
     option(parser, "path", None, help, Address.of, nargs="+")
     common.add_format_options(parser, more=[EVENTS])
-    help = f"at most so many of each kind, and run ({WITNESSES})"
+    flag(parser, "--skip-unknown", "skip files of unknown format in a directory")
+    help = f"maximum witnesses per kind and run ({WITNESSES})"
     option(parser, "--witnesses", "K", help, _count, WITNESSES)
-    help = "keep what is done, or followed, here: the same command goes on from there"
+    help = "keep progress here; the same command resumes"
     option(parser, "--work", "FOLDER", help)
-    flag(parser, "--fresh", "start over in --work")
-    common.add_spark(parser, help="use Spark, on this master")
+    flag(parser, "--fresh", "discard the progress in --work")
+    common.add_spark(parser, help="run on this Spark master")
     flag(
         parser,
         "--follow",
-        "audit a log while it is written: members' logs, JSON lines, CSV; Ctrl-C ends it",
+        "audit members' logs, JSON lines or CSV while they grow",
     )
-    option(parser, "--every", "S", "look for rows so often (1)", float, 1.0)
-    option(parser, "--idle", "S", "end after S seconds without a new byte (never)", float)
-    flag(parser, "--until-violated", "end with the first violation")
+    option(parser, "--every", "S", "seconds between reads with --follow (1)", float, 1.0)
+    option(parser, "--idle", "S", "stop after S seconds without new data (never)", float)
+    flag(parser, "--until-violated", "stop at the first violation")
     add_picture_options(parser)
     common.add_json(parser)
 
 
 def _count(text: str) -> int:
-    """A number of things, for argparse."""
+    """A count, for argparse."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
     return int(text)
@@ -89,7 +94,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _names(witnesses: Iterable[Witness]) -> Iterator[str]:
-    """What sentences call nodes and messages: names of a log may hold spaces."""
+    """Names of nodes and messages in sentences: names of a log may contain spaces."""
     for witness in witnesses:
         yield from (witness.node_name, witness.message_name, witness.earlier_name or "")
         for step in witness.steps:
@@ -97,7 +102,7 @@ def _names(witnesses: Iterable[Witness]) -> Iterator[str]:
 
 
 def _reports(options: argparse.Namespace) -> list[Report]:
-    """What the audit says of each run: few and small logs here, others on Spark."""
+    """The reports on all runs: few and small logs are audited here, others on Spark."""
     from precedes.audit import audit
     from precedes.pipeline.audit import audit_files, audit_tables, audit_tables_here, shared_work_s
     from precedes.pipeline.directory import logs_in
@@ -110,7 +115,14 @@ def _reports(options: argparse.Namespace) -> list[Report]:
     if tables:
         paths = table_files(paths)
     else:
-        paths = named_logs([logs_in(path) for path in paths], format=options.format)
+        skipped: list[Address] | None = [] if options.skip_unknown else None
+        places = [logs_in(path) for path in paths]
+        paths = named_logs(places, options.format, dialect, skipped=skipped)
+        if skipped:
+            files = frames.counted(len(skipped), "file")
+            shown = ", ".join(map(str, skipped[:SKIPPED_SHOWN]))
+            more = ", ..." if len(skipped) > SKIPPED_SHOWN else ""
+            say(f"skipped {files} of unknown format: {shown}{more}")
     for path in paths:
         common.format_noted(path, options.format, dialect)
     asked = options.master or options.conf or options.ui or (tables and options.work)
@@ -124,7 +136,7 @@ def _reports(options: argparse.Namespace) -> list[Report]:
             return audit(list(paths), progress=bar, **read, **kept)
     judge: Any = audit_tables if tables else audit_files
     with (
-        common.spark_told(options),
+        common.spark_reported(options),
         phase("audit"),
         ProgressBar("audit") as bar,
         open_runner(work_s, **common.spark_of(options)) as runner,
@@ -133,7 +145,13 @@ def _reports(options: argparse.Namespace) -> list[Report]:
         return reports
 
 
-def named_logs(paths: list[Address], *, format: str = "auto") -> list[Address]:
+def named_logs(
+    paths: list[Address],
+    format: str = "auto",
+    dialect: Dialect | None = None,
+    *,
+    skipped: list[Address] | None = None,
+) -> list[Address]:
     """The files named, and those in the directories named; a directory of tables is one log."""
     from precedes.trace.members import holds_member_logs
     from precedes.trace.opening import TABLES
@@ -141,20 +159,43 @@ def named_logs(paths: list[Address], *, format: str = "auto") -> list[Address]:
 
     if paths.count(STANDARD_INPUT) > 1:
         raise UserError("standard input can be read only once: name - once")
-    found: list[Address] = []
+    logs: list[Address] = []
     for path in paths:
         is_one = not path.is_folder() or format in TABLES or holds_member_logs(path)
-        found += [path] if is_one else _logs_inside(path, format)
-    return found
+        logs += [path] if is_one else _logs_inside(path, format, dialect, skipped)
+    return logs
 
 
-def _logs_inside(directory: Address, format: str) -> list[Address]:
+def _logs_inside(
+    directory: Address, format: str, dialect: Dialect | None, skipped: list[Address] | None
+) -> list[Address]:
+    """The files of a directory; those of unknown format go to ``skipped``, or are an error."""
+    from precedes.trace.opening import UnknownFormat, format_of
+
     shown = [directory / name for name in directory.names() if name[:1] not in (".", "_")]
-    if format == "auto":
-        shown = [path for path in shown if path.name.endswith(ENDINGS)]
-    if not shown:
+    if format != "auto":
+        return _not_empty(shown, directory)
+    logs = []
+    for path in shown:
+        is_usual = path.name.endswith(ENDINGS)
+        if not is_usual and path.is_folder():
+            continue
+        try:
+            # A store takes a request for each look.
+            if path.is_local or skipped is not None or not is_usual:
+                format_of(path, dialect=dialect)
+            logs.append(path)
+        except UnknownFormat as error:
+            if skipped is None:
+                raise UserError(f"{error}, or skip such files with --skip-unknown") from None
+            skipped.append(path)
+    return _not_empty(logs, directory)
+
+
+def _not_empty(logs: list[Address], directory: Address) -> list[Address]:
+    if not logs:
         raise UserError(f"{directory} holds no traces or logs ({', '.join(ENDINGS)})")
-    return shown
+    return logs
 
 
 def _follow(options: argparse.Namespace) -> int:
@@ -164,7 +205,7 @@ def _follow(options: argparse.Namespace) -> int:
     if len(options.path) != 1:
         raise UserError("one log can be followed at a time: a file, or a directory")
     verdict = "unknown"
-    told = Told(is_json=options.json)
+    printer = StandingPrinter(is_json=options.json)
     with _stopping() as stopping:
         standings = follow(
             str(options.path[0]),
@@ -178,26 +219,26 @@ def _follow(options: argparse.Namespace) -> int:
             is_stopped=lambda: bool(stopping),
         )
         for standing in standings:
-            told.tell(standing)
+            printer.show(standing)
             verdict = standing.report.verdict
             if options.until_violated and verdict == "violated":
                 break
     return Exit.of(verdict)
 
 
-class Told:
-    """What was printed of a log so far: nothing is printed twice."""
+class StandingPrinter:
+    """The printed findings of a followed log: nothing is printed twice."""
 
     def __init__(self, *, is_json: bool, is_brief: bool = False) -> None:
-        """``is_brief``: only when a violation is found, and not at the end."""
+        """``is_brief``: print only violations, and nothing at the end."""
         self._is_json = is_json
         self._is_brief = is_brief
         self._last = ""
         self._verdict = ""
         self._sentences: set[str] = set()
 
-    def tell(self, standing: Standing) -> None:
-        """Print a line, and the witnesses that are new."""
+    def show(self, standing: Standing) -> None:
+        """Print a line, and the new witnesses."""
         report = standing.report
         new = [w for w in report.witnesses if w.sentence not in self._sentences]
         self._sentences |= {witness.sentence for witness in new}
@@ -216,7 +257,7 @@ class Told:
 
 
 def as_json(standing: Standing) -> dict[str, Any]:
-    """A standing as one object: what ``precedes audit --json`` prints, and how far it is."""
+    """A standing as one object: the output of ``precedes audit --json`` with its position."""
     from precedes.audit import to_json
 
     return {
@@ -240,15 +281,15 @@ def _as_line(standing: Standing) -> str:
     if not standing.is_final and standing.rows_judged < standing.rows_read:
         parts.append(f"{standing.rows_judged:,} of {standing.rows_read:,} rows judged")
     waits = [printable(str(wait)) for wait in standing.waiting]
-    if len(waits) > WAITS_TOLD:
-        more = len(waits) - WAITS_TOLD
-        waits[WAITS_TOLD:] = [f"{more} more {'waits' if more == 1 else 'wait'}"]
+    if len(waits) > WAITS_SHOWN:
+        more = len(waits) - WAITS_SHOWN
+        waits[WAITS_SHOWN:] = [f"{more} more {'waits' if more == 1 else 'wait'}"]
     return f"{report.verdict}{so_far}: {'; '.join([', '.join(parts), *waits])}"
 
 
 @contextmanager
 def _stopping() -> Iterator[list[int]]:
-    """A list that Ctrl-C puts something into, the first time: rows that are read are judged."""
+    """A list that the first Ctrl-C appends to: rows that were read are still judged."""
     stopping: list[int] = []
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 

@@ -1,6 +1,6 @@
-"""What commands share: how options are declared, those of several commands, printing of results.
+"""Shared code of commands: options, and printing of results.
 
-Defaults are those of what the commands call; help texts name them.
+Defaults are those of the functions that commands call; help texts name them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
-COLUMNS: Final = 80  # of a terminal that nobody has made wider
+COLUMNS: Final = 80  # the default width of a terminal
 
 # Those of `precedes.trace`, which would take its time to import.
 FORMATS: Final = (
@@ -35,20 +35,20 @@ FORMATS: Final = (
     *("shiviz", "csv", "otel", "edits", "automerge"),
 )
 
-# Fields of a scenario as options: the name of a value, and what it is.
+# Fields of a scenario as options: the name of a value, and its meaning.
 SCENARIO: Final = {
     "nodes": ("N", "size of the group"),
-    "messages": ("K", "broadcasts in all"),
-    "duration_s": ("S", "or: seconds of broadcasting"),
+    "messages": ("K", "total number of broadcasts"),
+    "duration_s": ("S", "length of the load in seconds"),
     "rate": ("R", f"broadcasts per second ({Scenario.rate:g})"),
     "workload": ("W", f"{WORKLOAD_HELP} (default: {Scenario.workload})"),
     "delay": ("D", f"{DELAY_HELP} (default: {Scenario.delay})"),
-    "loss": ("P", "probability to lose a packet"),
-    "duplication": ("P", "probability to repeat one"),
-    "fifo": ("", "links keep the order of packets"),
-    "payload_bytes": ("BYTES", f"of a message ({Scenario.payload_bytes})"),
-    "mtu_bytes": ("BYTES", "cut packets of several messages here"),
-    "seed": ("S", f"one seed, one run ({Scenario.seed})"),
+    "loss": ("P", "probability that a packet is lost"),
+    "duplication": ("P", "probability that a packet is duplicated"),
+    "fifo": ("", "deliver packets of a link in FIFO order"),
+    "payload_bytes": ("BYTES", f"payload of a message in bytes ({Scenario.payload_bytes})"),
+    "mtu_bytes": ("BYTES", "split packets of several messages at this size"),
+    "seed": ("S", f"random seed ({Scenario.seed})"),
 }
 
 
@@ -58,10 +58,10 @@ def command(
     run: Callable[[argparse.Namespace], int],
     *lines: tuple[str, str],
     help: str,
-    description: str,
+    description: str | None = None,
     notes: str = "",
 ) -> argparse.ArgumentParser:
-    """Add a command: what runs it, its examples and help, and notes that stand before examples."""
+    """Add a command: its function, examples and help, and notes before the examples."""
     epilog = notes + examples(*lines)
     parser = commands.add_parser(name, help=help, description=description, epilog=epilog)
     parser.set_defaults(run=run)
@@ -88,7 +88,7 @@ def flag(parser: argparse._ActionsContainer, name: str, help: str, **more: Any) 
 
 
 def add_scenario(parser: argparse.ArgumentParser, *names: str, **helps: str) -> None:
-    """Options for fields of a scenario, to be read with ``given_of``; ``helps`` are other ones."""
+    """Options for fields of a scenario, to be read with ``values_of``; ``helps`` are other ones."""
     kinds = {item.name: str(item.type).partition(" ")[0] for item in dataclasses.fields(Scenario)}
     types = {"int": int, "float": float, "str": str}
     for name in names:
@@ -100,61 +100,61 @@ def add_scenario(parser: argparse.ArgumentParser, *names: str, **helps: str) -> 
         parser.add_argument(option, dest=name, help=helps.get(name, text), **kind)
 
 
-def given_of(options: argparse.Namespace, kind: type, *more: str) -> dict[str, Any]:
-    """The options that set fields of a dataclass, and ``more``: what is not said has a default."""
+def values_of(options: argparse.Namespace, kind: type, *more: str) -> dict[str, Any]:
+    """The options that set fields of a dataclass, and ``more``; others keep their defaults."""
     names = {*more, *(item.name for item in dataclasses.fields(kind))}
     return {name: one for name, one in vars(options).items() if name in names and one is not None}
 
 
 def add_json(parser: argparse.ArgumentParser, *, help: str = "print JSON") -> None:
-    """Results for programs."""
+    """Add ``--json``."""
     flag(parser, "--json", help)
 
 
-def show_json(found: Mapping[str, Any], *, indent: int | None = None) -> None:
-    """Print a result for programs: an object that says what made it."""
+def show_json(values: Mapping[str, Any], *, indent: int | None = None) -> None:
+    """Print a result as JSON, with its provenance."""
     from precedes.provenance import made_by
 
-    show(json.dumps({**found, "precedes": made_by()}, indent=indent))
+    show(json.dumps({**values, "precedes": made_by()}, indent=indent))
 
 
 def answer(
     options: argparse.Namespace,
-    found: Mapping[str, Any],
+    values: Mapping[str, Any],
     text: str,
     styles: Mapping[str, str] | None = None,
     *,
     names: Iterable[str] = (),
 ) -> int:
-    """Print a result, for programs or as ``show_text`` does; the status of success."""
+    """Print a result, as JSON or with ``show_text``; return the status of success."""
     if options.json:
-        show_json(found)
+        show_json(values)
     else:
         show_text(text, styles, names=names)
     return Exit.DONE
 
 
 def examples(*lines: tuple[str, str]) -> str:
-    """The end of a help text: commands without their first word, each with what it does.
+    """The end of a help text: commands without their first word, each with a description.
 
-    That stands behind the commands, or below them where a terminal is too narrow for both.
+    Descriptions are next to the commands, or below them if a terminal is too narrow for both.
     """
     width = max(len(line) for line, _ in lines)
-    shown = [f"  precedes {line:{width}}  {what}" for line, what in lines]
+    shown = [f"  precedes {line:{width}}  {description}" for line, description in lines]
     if max(map(len, shown)) > COLUMNS:
-        shown = [f"  precedes {line}\n      {what}" for line, what in lines]
+        shown = [f"  precedes {line}\n      {description}" for line, description in lines]
     return "\n".join(["examples:", *shown])
 
 
 def folder(text: str) -> Address:
-    """The address of a directory that is there or can be made, for argparse."""
-    found = Address.of(text)
-    if found.is_local:
-        # Whoever uses it says why it cannot be used.
+    """The address of an existing or new directory, for argparse."""
+    address = Address.of(text)
+    if address.is_local:
+        # Its user reports why it is not usable.
         with contextlib.suppress(OSError):
-            if found.local.exists() and not found.local.is_dir():
-                raise argparse.ArgumentTypeError(f"{found.local} is a file: name a directory")
-    return found
+            if address.local.exists() and not address.local.is_dir():
+                raise argparse.ArgumentTypeError(f"{address.local} is a file: name a directory")
+    return address
 
 
 def local_folder(text: str) -> Path:
@@ -168,21 +168,21 @@ def listed(text: str) -> list[str]:
 
 
 def add_spark(parser: argparse.ArgumentParser, *, help: str) -> None:
-    """The cluster that does the work, to be read with ``spark_of`` inside ``spark_told``."""
+    """Add the options of the cluster, to be read with ``spark_of`` inside ``spark_reported``."""
     option(parser, "--master", "URL", help)
     add_conf(parser)
-    flag(parser, "--ui", "start Spark's own page, print its address")
-    flag(parser, "--timings", "say on standard error what Spark's jobs took")
+    flag(parser, "--ui", "start the Spark UI and print its address")
+    flag(parser, "--timings", "log the time of each Spark job to standard error")
 
 
 def add_conf(parser: argparse.ArgumentParser) -> None:
-    """Settings of Spark's, to be read with ``pairs_of``."""
-    help = "a setting of Spark's, such as spark.executor.memory=4g"
+    """Add Spark's settings, to be read with ``pairs_of``."""
+    help = "Spark setting, such as spark.executor.memory=4g"
     option(parser, "--conf", "NAME=VALUE", help, action="append", default=[])
 
 
 def spark_of(options: argparse.Namespace) -> dict[str, Any]:
-    """The cluster and its settings, as arguments of what opens a session."""
+    """The cluster and its settings, as arguments of ``open_session``."""
     settings = pairs_of(options, "conf")
     if options.ui:
         settings["spark.ui.enabled"] = "true"
@@ -190,8 +190,8 @@ def spark_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def spark_told(options: argparse.Namespace) -> Iterator[None]:
-    """Say what Spark's jobs took, if that is asked for, each when it has ended."""
+def spark_reported(options: argparse.Namespace) -> Iterator[None]:
+    """Report the cost of Spark's jobs, each when it has ended, if requested."""
     if not options.timings:
         yield
         return
@@ -203,34 +203,34 @@ def spark_told(options: argparse.Namespace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def kept_in(out: Address | None) -> Iterator[None]:
-    """Say of an interrupt what is kept of runs, if anything is."""
+    """Report on an interrupt where finished runs are kept, if there are any."""
     try:
         yield
     except KeyboardInterrupt:
-        kept = f"finished runs are kept in {out}, and the same command goes on"
+        kept = f"finished runs are kept in {out}, and the same command resumes"
         kept = kept if out else "nothing was kept: --out DIR would"
         raise KeyboardInterrupt(f"interrupted; {kept}") from None
 
 
 def add_tier(parser: argparse.ArgumentParser) -> None:
-    """How a protocol runs: ``options.tier``."""
+    """Add the tier of a protocol: ``options.tier``."""
     group = parser.add_mutually_exclusive_group()
     helps = {
-        "interpreted": "run as plain Python, for a debugger",
-        "compiled": "wait for the compiler at first use",
+        "interpreted": "run as plain Python, never compile",
+        "compiled": "wait for the compiler if nothing is cached",
     }
     for tier, help in helps.items():
         flag(group, f"--{tier}", help, dest="tier", const=tier, default="auto")
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
-    """Parameters of the protocol, to be read with ``pairs_of``."""
-    help = "a protocol parameter"
+    """Add parameters of the protocol, to be read with ``pairs_of``."""
+    help = "set a protocol parameter"
     option(parser, "--set", "NAME=VALUE", help, action="append", default=[])
 
 
 def pairs_of(options: argparse.Namespace, name: str) -> dict[str, str]:
-    """What was given as ``NAME=VALUE`` with the option of this name."""
+    """The ``NAME=VALUE`` pairs of the option with this name."""
     values = {}
     for text in getattr(options, name):
         key, equals, value = text.partition("=")
@@ -241,56 +241,40 @@ def pairs_of(options: argparse.Namespace, name: str) -> dict[str, str]:
 
 
 def add_format_options(parser: argparse.ArgumentParser, *, more: Sequence[str] = ()) -> None:
-    """How a log is read, for ``dialect_of``; ``more`` are formats of this command alone."""
+    """Add options for reading a log, for ``dialect_of``; ``more`` are formats of one command."""
     parser.add_argument("--format", default="auto", choices=(*FORMATS, *more))
     group = parser.add_argument_group("logs of other systems ('precedes docs formats')")
     several: dict[str, Any] = {"action": "append", "default": []}
-    option(group, "--parser", "EXPR", "shiviz: finds an event; groups host, clock, kind, ...")
-    option(group, "--delimiter", "EXPR", "shiviz: stands between runs; csv: between cells")
-    help = "csv, parquet: what columns are called, as node=host,message=id"
+    option(group, "--parser", "EXPR", "shiviz: regular expression for an event")
+    option(group, "--delimiter", "EXPR", "shiviz: separator of runs; csv: of cells")
+    help = "jsonl, csv, parquet: names, e.g. node=host,message=id"
     option(group, "--columns", "OURS=THEIRS,...", help, **several)
-    help = "what kinds are called, as deliver=recv,ignore=ack; ignore=* takes the rest"
+    help = "event kinds, e.g. deliver=recv,ignore=ack; ignore=*: skip unknown kinds"
     option(group, "--kinds", "OURS=THEIRS,...", help, **several)
-    help = "otel: what makes a node (service.instance.id)"
+    help = "otel: attributes that identify a node (service.instance.id)"
     option(group, "--node-by", "ATTRIBUTE,...", help, listed, [], action="extend")
-    flag(group, "--complete", "the log has ended: what is undelivered is lost")
+    flag(group, "--complete", "the log has ended: undelivered messages are lost")
 
 
 def dialect_of(options: argparse.Namespace, *, pictured: bool = False) -> Dialect:
-    """What was said about the log; ``pictured``: arrivals and drops are read too."""
+    """The dialect of a log from the options; ``pictured``: arrivals and drops are read too."""
     from precedes.trace import Dialect
 
-    kinds: dict[str, str] = {}
-    for ours, theirs in _renamed(options.kinds, "--kinds"):
-        if kinds.setdefault(theirs, ours) != ours:
-            raise UserError(f"--kinds says that {theirs!r} is {kinds[theirs]} and {ours}: choose")
-    columns: dict[str, str] = {}
-    for ours, theirs in _renamed(options.columns, "--columns"):
-        if columns.setdefault(ours, theirs) != theirs:
-            raise UserError(f"--columns names two for {ours}: choose one")
-    return Dialect(
+    return Dialect.from_texts(
         parser=options.parser,
         delimiter=options.delimiter,
-        columns=columns,
-        kinds=kinds,
+        columns=options.columns,
+        kinds=options.kinds,
         node_by=tuple(options.node_by),
         complete=options.complete,
         pictured=pictured,
     )
 
 
-def _renamed(texts: Sequence[str], option: str) -> Iterator[tuple[str, str]]:
-    for part in (part for text in texts for part in text.split(",")):
-        ours, _, theirs = part.partition("=")
-        if not ours or not theirs:
-            raise UserError(f"{option} takes OURS=THEIRS, not {part!r}")
-        yield ours.strip(), theirs.strip()
-
-
 def format_noted(path: Address, format: str, dialect: Dialect) -> None:
-    """Note which log is read, and as what."""
+    """Note the log and its format."""
     if is_verbose():
         from precedes.trace.opening import format_of
 
-        found = format if format != "auto" else format_of(path, dialect=dialect)
-        note(f"{path}: {found or 'looked at when it is read'}")
+        name = format if format != "auto" else format_of(path, dialect=dialect)
+        note(f"{path}: {name or 'looked at when it is read'}")

@@ -31,46 +31,46 @@ def add(commands: common.Commands) -> None:
         commands,
         "compare",
         _run,
-        ("compare --nodes 100 --rate 50 --out compared", "with a page"),
-        ("compare --nodes 500 --rate 200 --error 1e-3 --json", "errors are allowed"),
-        help="which protocol for my load: run all that can serve it, audit, rank",
-        description="Run every protocol that can serve a load, with parameters for that load, "
-        "audit the order of every run, rank them by a rule (see 'precedes docs compare'), and "
-        "recommend one in a sentence. With --out the same command goes on after an interrupt.",
+        ("compare --nodes 100 --rate 50 --out compared", "write a page too"),
+        ("compare --nodes 500 --rate 200 --error 1e-3 --json", "accept a small error rate"),
+        help="rank the protocols for a load and recommend one",
+        description="Simulate every protocol that can serve a load, with parameters for that "
+        "load, audit the order of every run, rank the protocols (see 'precedes docs compare'), and "
+        "recommend one. With --out, the same command resumes after an interrupt.",
     )
-    option(parser, "file", "FILE.toml", "a scenario or an experiment", Address.of, nargs="?")
+    option(parser, "file", "FILE.toml", "scenario or experiment file", Address.of, nargs="?")
     scenario = ("nodes", "rate", "delay", "workload", "loss", "duplication", "fifo")
     rate = "broadcasts per second of the whole group"
     common.add_scenario(parser, *scenario, "payload_bytes", rate=rate)
-    option(parser, "--crashes", "K", "nodes that crash while they send", int)
-    common.add_scenario(parser, "messages", "duration_s", messages="broadcasts of a run")
-    help = "compare these alone, whatever they need"
+    option(parser, "--crashes", "K", "number of nodes that crash while sending", int)
+    common.add_scenario(parser, "messages", "duration_s", messages="broadcasts in each run")
+    help = "compare only these protocols"
     option(parser, "--protocols", "A,B", help, lambda text: text.split(","))
-    option(parser, "--error", "E", "allow this share of errors, as 1e-4", float)
-    option(parser, "--seeds", "K", "runs of each protocol (5)", int)
-    option(parser, "--out", "DIR", "for runs, the page and the tables", Address.of)
-    help = "a Spark master for the runs (default: processes of this machine)"
+    option(parser, "--error", "E", "accepted share of wrong deliveries, e.g. 1e-4", float)
+    option(parser, "--seeds", "K", "runs per protocol (5)", int)
+    option(parser, "--out", "DIR", "directory for runs, page and tables", Address.of)
+    help = "run on this Spark master (default: local processes)"
     common.add_spark(parser, help=help)
     common.add_json(parser)
-    option(parser, "--format", "F", "text, markdown or latex", choices=FORMATS)
+    option(parser, "--format", "F", "output format: text, markdown or latex", choices=FORMATS)
 
 
 def _run(options: argparse.Namespace) -> int:
     from precedes.comparison import carry_out_plan, plan
 
     if options.json and options.format:
-        raise UserError("--json and --format are two answers: choose one")
-    load = common.given_of(options, Scenario, "protocols", "error", "seeds", "crashes")
+        raise UserError("--json and --format exclude each other: choose one")
+    load = common.values_of(options, Scenario, "protocols", "error", "seeds", "crashes")
     planned = plan(options.file, **load)
-    told = say if sys.stderr is not None and sys.stderr.isatty() else note
+    report = say if sys.stderr is not None and sys.stderr.isatty() else note
     runs, protocols = len({run.run_id for run in planned.runs}), len(planned.candidates)
-    told(
+    report(
         f"{runs} run{'s' * (runs > 1)} of {protocols} protocol{'s' * (protocols > 1)}, about "
         f"{max(round(planned.about_s), 1)} s once they are compiled"
     )
     index = None
     with common.kept_in(options.out):
-        with common.spark_told(options), phase("compare"), ProgressBar("compare") as bar:
+        with common.spark_reported(options), phase("compare"), ProgressBar("compare") as bar:
             spark = common.spark_of(options)
             comparison = carry_out_plan(planned, out=options.out, progress=bar, **spark)
         if options.out is not None:

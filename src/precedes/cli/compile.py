@@ -1,4 +1,4 @@
-"""``precedes compile``: fill the cache of compiled code, for images, CI and the impatient."""
+"""``precedes compile``: fill the cache of compiled code, for container images and CI."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from precedes.cli.common import add_json, examples, show_json
+from precedes.cli.common import add_json, command, option, show_json
 from precedes.console import complain, show
 from precedes.errors import Exit, UserError
 
@@ -18,28 +18,23 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    parser = commands.add_parser(
+    parser = command(
+        commands,
         "compile",
-        help="compile protocols and the audit into the cache, for a first use at full speed",
-        description="Compile what runs of these protocols need, in the simulator and in live "
-        "groups, and the audit. What is in the cache already is left as it is.",
-        epilog="The cache is PRECEDES_CACHE, or precedes in the user's cache directory: see "
-        "'precedes docs shell'.\n\n"
-        + examples(
-            ("compile vector", "one protocol, and the audit"),
-            ("compile examples/fifo_broadcast.py", "a protocol of your own"),
-            ("compile --jobs 2 --json", "all, two at a time, for programs"),
-        ),
+        _run,
+        ("compile vector", "one protocol, and the audit"),
+        ("compile examples/fifo_broadcast.py", "your own protocol"),
+        ("compile --jobs 2 --json", "everything, with two compilers"),
+        help="compile protocols and the audit ahead of time",
+        description="Compile protocols, for the simulator and for live groups, and the audit into "
+        "the cache. Code that is in the cache already is not compiled again.",
+        notes="The cache is PRECEDES_CACHE, or precedes in the user's cache directory: see "
+        "'precedes docs shell'.\n\n",
     )
-    parser.add_argument(
-        "protocol",
-        nargs="*",
-        metavar="PROTOCOL",
-        help="a name, or a file (.py) or folder of your own (default: all)",
-    )
-    parser.add_argument("--jobs", type=int, metavar="N", help="at a time (one for each core)")
+    help = "name, or path of your own file or folder (default: all)"
+    option(parser, "protocol", "PROTOCOL", help, nargs="*")
+    option(parser, "--jobs", "N", "number of compilers (one per core)", int)
     add_json(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -86,7 +81,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _items(names: list[str]) -> Iterator[tuple[Item, bool]]:
-    """Everything that can be compiled for these protocols, or for all; whether it is there."""
+    """Everything that can be compiled for these protocols, or for all; whether it exists."""
     from precedes import registry
     from precedes.audit import compiling
     from precedes.compiled.compiler import Item, code_of
@@ -109,5 +104,5 @@ def _items(names: list[str]) -> Iterator[tuple[Item, bool]]:
         for label, make in works:
             work = make(name)
             code = work.code(name)
-            # The files there may be for other processors.
+            # Files may exist for other processors.
             yield Item(label, (code,)), code.is_cached() and code.load(*work.arguments) is not None

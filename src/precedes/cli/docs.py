@@ -1,9 +1,10 @@
-"""``precedes docs``, ``examples`` and ``completion``: what comes with the package, as installed."""
+"""``precedes docs``, ``examples`` and ``completion``: files of the installed package."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -31,13 +32,13 @@ def add(commands: common.Commands) -> None:
         commands,
         "docs",
         _docs,
-        ("docs", "a line for each page"),
-        ("docs live", "the page on live groups"),
-        help="list the pages of the documentation, or show one",
-        description="List the pages of the documentation, or show one: on a terminal in your "
-        "pager, in a pipe as it is.",
+        ("docs", "list all pages"),
+        ("docs live", "show the page on live groups"),
+        help="list the documentation pages or show one",
+        description="List the documentation pages or show one: rendered in your pager on a "
+        "terminal, as Markdown in a pipe.",
     )
-    option(parser, "page", "NAME", "of a page, or of a protocol", nargs="?")
+    option(parser, "page", "NAME", "name of a page or protocol", nargs="?")
     common.add_json(parser)
 
 
@@ -47,12 +48,11 @@ def add_examples(commands: common.Commands) -> None:
         commands,
         "examples",
         _examples,
-        ("examples", "a line for each file"),
-        ("examples .", "copies them here"),
-        help="list the examples, or copy them into a directory",
-        description="List programs, logs and scenario files that come with precedes, or copy them "
-        "into DIR/examples and DIR/experiments, where the pages expect them. A file of yours is "
-        "never replaced.",
+        ("examples", "list all examples"),
+        ("examples .", "copy them into the current directory"),
+        help="list the examples or copy them to a directory",
+        description="List the programs, logs and scenario files that come with precedes, or copy "
+        "them to DIR/examples and DIR/experiments. Existing files are never replaced.",
     )
     option(parser, "directory", "DIR", None, common.local_folder, nargs="?")
     common.add_json(parser)
@@ -65,10 +65,10 @@ def add_completion(commands: common.Commands) -> None:
         "completion",
         _completion,
         ("completion bash", "for bash"),
-        ("completion zsh --json", "for zsh, as the text of an object"),
-        help="print a script that completes commands, options and protocols in a shell",
-        description="Print a script for a shell to read at its start: see 'precedes docs shell'. "
-        'In bash, with a line in ~/.bashrc: eval "$(precedes completion bash)"',
+        ("completion zsh --json", "for zsh, as JSON"),
+        help="print a shell completion script",
+        description="Print a completion script for a shell (see 'precedes docs shell'). For bash, "
+        'add this line to ~/.bashrc: eval "$(precedes completion bash)"',
     )
     parser.add_argument("shell", choices=SHELLS, metavar="|".join(SHELLS))
     common.add_json(parser)
@@ -77,9 +77,9 @@ def add_completion(commands: common.Commands) -> None:
 def share() -> Path:
     """A folder with README.md, docs/, examples/ and experiments/: in a wheel, or in a clone."""
     repository = sources.PACKAGE.parents[1]
-    for found in (sources.SHARE, repository):
-        if (found / "docs" / "README.md").is_file():
-            return found
+    for folder in (sources.SHARE, repository):
+        if (folder / "docs" / "README.md").is_file():
+            return folder
     raise UserError(
         f"the pages and examples are not in {sources.PACKAGE}: install precedes from its wheel"
     )
@@ -88,23 +88,23 @@ def share() -> Path:
 def pages() -> dict[str, Path]:
     """The file of each page by its name, the pages of protocols last."""
     root = share()
-    found = {INDEX: root / "docs" / "README.md"}
+    paths = {INDEX: root / "docs" / "README.md"}
     folders = (root / "docs", root, root / "docs" / PROTOCOLS)
     for path in (path for folder in folders for path in sorted(folder.glob("*.md"))):
-        if path != found[INDEX]:
-            found[path.stem.lower()] = path
-    return found
+        if path != paths[INDEX]:
+            paths[path.stem.lower()] = path
+    return paths
 
 
 def page(name: str) -> Path:
     """The page of this name; links and paths of pages are understood too."""
-    found = pages()
+    paths = pages()
     short = Path(name.partition("#")[0]).name.lower().removesuffix(".md")
-    if short not in found:
+    if short not in paths:
         raise UserError(
-            f"there is no page {name!r}{meant(short, found)}: 'precedes docs' lists them all"
+            f"there is no page {name!r}{meant(short, paths)}: 'precedes docs' lists them all"
         )
-    return found[short]
+    return paths[short]
 
 
 def _docs(options: argparse.Namespace) -> int:
@@ -116,20 +116,30 @@ def _docs(options: argparse.Namespace) -> int:
     if options.json:
         common.show_json({"name": path.stem.lower(), "path": str(path), "text": text})
     elif sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
-        import pydoc
-
-        pydoc.pager(text)
+        _page(text)
     else:
         show(text, end="")
     return Exit.DONE
 
 
+def _page(text: str) -> None:
+    """Show Markdown in the pager; only ``less`` is known to show colours."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    os.environ.setdefault("LESS", "FRX")
+    coloured = Path(os.environ.get("PAGER", "less").split()[0]).name == "less"
+    with console.pager(styles=coloured and not os.environ.get("NO_COLOR")):
+        console.print(Markdown(text, hyperlinks=False))
+
+
 def _listed() -> str:
-    """A line for each page: its name, and what the index or its title says of it."""
-    found, lines, protocols = pages(), {}, []
-    index = found[INDEX].read_text(encoding="utf-8")
+    """A line for each page: its name, and its description from the index or its title."""
+    paths, lines, protocols = pages(), {}, []
+    index = paths[INDEX].read_text(encoding="utf-8")
     about = dict(re.findall(r"^\| \[([\w-]+)\.md\]\([^)]*\) \| ([^|]*) \|$", index, re.MULTILINE))
-    for name, path in found.items():
+    for name, path in paths.items():
         if path.parent.name == PROTOCOLS:
             protocols.append(name)
             continue
@@ -151,13 +161,13 @@ def examples() -> dict[str, Path]:
 
 
 def _examples(options: argparse.Namespace) -> int:
-    found, directory = examples(), options.directory
-    abouts = {name: _about(path) for name, path in found.items()}
+    paths, directory = examples(), options.directory
+    abouts = {name: _about(path) for name, path in paths.items()}
     if directory is None:
         text = "\n".join(in_columns(abouts))
     else:
-        _copy(found, directory)
-        text = f"{len(found)} files in {', '.join(str(directory / name) for name in FOLDERS)}"
+        _copy(paths, directory)
+        text = f"{len(paths)} files in {', '.join(str(directory / name) for name in FOLDERS)}"
     values = {
         "directory": None if directory is None else str(directory),
         "examples": [{"name": name, "about": about} for name, about in abouts.items()],
@@ -166,9 +176,9 @@ def _examples(options: argparse.Namespace) -> int:
     return common.answer(options, values, text, styles)
 
 
-def _copy(found: dict[str, Path], directory: Path) -> None:
-    """Copy examples; if a file is there that is not the same, nothing is copied."""
-    contents = {directory / name: path.read_bytes() for name, path in found.items()}
+def _copy(paths: dict[str, Path], directory: Path) -> None:
+    """Copy examples; if a file exists with other contents, nothing is copied."""
+    contents = {directory / name: path.read_bytes() for name, path in paths.items()}
     for path, content in contents.items():
         if path.exists() and not (path.is_file() and path.read_bytes() == content):
             raise UserError(f"{path} is there and is not the example: name another directory")
@@ -181,7 +191,7 @@ def _copy(found: dict[str, Path], directory: Path) -> None:
 def _about(path: Path) -> str:
     """The first sentence of a program or a scenario file, or the title of a notebook.
 
-    Logs say nothing of themselves.
+    Logs have no description.
     """
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":

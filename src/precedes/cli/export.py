@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from precedes.audit import Witness
-    from precedes.trace import Found, History
+    from precedes.trace import History, Notes
     from precedes.trace.export import Mark, RunRows, Spot
 
 TARGETS: Final = ("shiviz", "perfetto", "jsonl", "csv")
@@ -33,23 +33,23 @@ def add(commands: common.Commands) -> None:
         commands,
         "export",
         _run,
-        ("export examples/chat.jsonl --to shiviz", "to a terminal"),
+        ("export examples/chat.jsonl --to shiviz", "to standard output"),
         ("export examples/chat.jsonl --to csv --out chat.csv", "to a file"),
-        help="write a log for other tools: ShiViz, Perfetto, JSON lines, CSV",
-        description="Write a log in another format, to a file or to standard output.",
+        help="convert a log to ShiViz, Perfetto, JSON lines or CSV",
+        description="Convert a log to another format, to a file or to standard output.",
     )
     option(parser, "path", "LOG", "a trace, a log, or -", Address.of)
     parser.add_argument("--to", required=True, choices=TARGETS)
-    option(parser, "--out", "FILE", "instead of standard output", Address.of, STANDARD)
-    help = "shiviz, perfetto: only what is near the N-th finding of the audit, from 1"
+    option(parser, "--out", "FILE", "output file (default: standard output)", Address.of, STANDARD)
+    help = "shiviz, perfetto: only the surroundings of witness N"
     option(parser, "--around-witness", "N", help, int)
-    option(parser, "--rows", "K", f"how near: rows of its nodes before and after ({ROWS})", int)
+    option(parser, "--rows", "K", f"rows before and after each step of the witness ({ROWS})", int)
     common.add_format_options(parser)
     common.add_json(parser, help="with --out: print JSON about the file")
 
 
 def _run(options: argparse.Namespace) -> int:
-    from precedes.trace import Found
+    from precedes.trace import Notes
     from precedes.trace.source import title_of
 
     if options.rows is not None and options.around_witness is None:
@@ -57,21 +57,21 @@ def _run(options: argparse.Namespace) -> int:
     if options.around_witness is not None and options.to not in TARGETS[:2]:
         raise UserError(f"--around-witness is for {' and '.join(TARGETS[:2])}: leave it out")
     if options.json and options.out == STANDARD:
-        raise UserError("--json tells of a file, and the log goes to standard output: add --out")
+        raise UserError("--json describes a file, but the log goes to standard output: add --out")
     common.format_noted(options.path, options.format, common.dialect_of(options))
-    found = Found()
-    pieces = _begun(_pieces(options, title_of(options.path), found))
+    reader_notes = Notes()
+    pieces = _begun(_pieces(options, title_of(options.path), reader_notes))
     if options.out == STANDARD:
         _to_standard_output(pieces)
     else:
         with phase(f"writing {options.out}"):
             size_bytes = _to_file(options.out, pieces)
-    skipped = sum(found.skipped.values())
+    skipped = sum(reader_notes.skipped.values())
     if skipped:
-        what = "line or record" if skipped == 1 else "lines or records"
+        unit = "line or record" if skipped == 1 else "lines or records"
         verb = "was" if skipped == 1 else "were"
-        say(f"{skipped:,} {what} of {title_of(options.path)} {verb} skipped")
-    notes = [note for several in found.notes.values() for note in several]
+        say(f"{skipped:,} {unit} of {title_of(options.path)} {verb} skipped")
+    notes = [note for several in reader_notes.doubts.values() for note in several]
     for note in notes:
         say(note)
     if options.json:
@@ -88,24 +88,24 @@ def _run(options: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _pieces(options: argparse.Namespace, title: str, found: Found) -> Iterator[bytes]:
+def _pieces(options: argparse.Namespace, title: str, notes: Notes) -> Iterator[bytes]:
     from precedes.trace import event_batches
     from precedes.trace.export import to_csv, to_jsonl
 
     batches = event_batches(
-        options.path, options.format, dialect=common.dialect_of(options), found=found
+        options.path, options.format, dialect=common.dialect_of(options), notes=notes
     )
     if options.to == "jsonl":
         return to_jsonl(batches, title=title)
     if options.to == "csv":
         return to_csv(batches, title=title)
-    return _shown(options, title, batches, found)
+    return _shown(options, title, batches, notes)
 
 
 def _shown(
-    options: argparse.Namespace, title: str, batches: Iterable[pa.RecordBatch], found: Found
+    options: argparse.Namespace, title: str, batches: Iterable[pa.RecordBatch], notes: Notes
 ) -> Iterator[bytes]:
-    """The pieces for tools that show a log, with what the audit says of it."""
+    """The pieces for tools that draw a log, with the findings of the audit."""
     from precedes.trace import export
     from precedes.trace.sort.merge import histories
 
@@ -115,7 +115,7 @@ def _shown(
     runs = export.runs_of(table)
     marks: list[Mark] = []
     if around is not None or options.to == "perfetto":
-        marks = _marks(histories(table, found, title=title, complete=options.complete))
+        marks = _marks(histories(table, notes, title=title, complete=options.complete))
     if around is not None:
         runs, marks = _near(
             runs, marks, around, title, ROWS if options.rows is None else options.rows
@@ -137,14 +137,14 @@ def _near(
 
 
 def _marks(histories: Iterable[History]) -> list[Mark]:
-    """What the audit finds in the runs, as it may be shown."""
+    """The findings of the audit in the runs, for display."""
     from precedes.audit import audit
     from precedes.trace.export import Mark
 
-    found = []
+    marks = []
     for history in histories:
         for witness in audit(history, witnesses=WITNESSES_MAX).witnesses:
-            found.append(
+            marks.append(
                 Mark(
                     run_id=str(history.run_id),
                     kind=witness.kind,
@@ -154,24 +154,24 @@ def _marks(histories: Iterable[History]) -> list[Mark]:
                     spots=_spots(history, witness),
                 )
             )
-    return found
+    return marks
 
 
 def _spots(history: History, witness: Witness) -> tuple[Spot, ...]:
-    """The path of a finding, and where its messages stand at its node."""
+    """The path of a finding, and the positions of its messages at its node."""
     import numpy as np
 
     from precedes.trace.export import Spot
 
-    found = [Spot(step.node_name, step.position) for step in witness.steps]
+    path = [Spot(step.node_name, step.position) for step in witness.steps]
     here = history.message[history.rows_of(witness.node)]
     named = [witness.message, *([] if witness.earlier is None else [witness.earlier])]
     positions = np.flatnonzero(np.isin(here, named)).tolist()
-    return (*found, *(Spot(witness.node_name, position) for position in positions))
+    return (*path, *(Spot(witness.node_name, position) for position in positions))
 
 
 def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The pieces, of which the first are made: most mistakes in a log are told before it begins.
+    """The pieces, with the first ones made: most errors in a log are raised before it begins.
 
     Titles of columns are a piece, so that one is not enough.
     """
@@ -189,7 +189,7 @@ def _to_standard_output(pieces: Iterator[bytes]) -> None:
 
 
 def _to_file(path: Address, pieces: Iterator[bytes]) -> int:
-    """Write the pieces, whole or not at all; how many bytes they have."""
+    """Write the pieces atomically; return the number of bytes."""
     try:
         with path.aside() as temporary, temporary.open("wb") as file:
             size_bytes = 0

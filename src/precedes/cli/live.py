@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precedes.cli import common
-from precedes.cli.audit import Told
+from precedes.cli.audit import StandingPrinter
 from precedes.cli.common import flag, option
 from precedes.cli.terminal import VERDICTS
 from precedes.console import is_quiet, is_verbose, note, say
 from precedes.errors import Exit, UserError
-from precedes.frames import LABEL, UNKNOWN, counts, times
+from precedes.frames import LABEL, UNKNOWN, counted, counts, noun, times
 from precedes.progress import ProgressBar
 from precedes.provenance import made_by
 
@@ -30,24 +30,28 @@ def add_node(commands: common.Commands) -> None:
         commands,
         "node",
         _node,
-        ("node --group examples/group.toml --member 0", "in a terminal"),
-        ("node --group examples/group.toml --member 1", "in another one"),
-        help="take part in a live group: broadcast lines, print what is delivered",
-        description="Lines from standard input are broadcast, delivered ones printed. A file "
-        "describes the group (see 'precedes docs live'), or --member and --address once for each "
-        "member.",
+        ("node --group examples/group.toml --member 0", "in one terminal"),
+        ("node --group examples/group.toml --member 1", "in another terminal"),
+        help="run one member of a live group from the terminal",
+        description="Run one member of a live group: broadcast lines from standard input and print "
+        "deliveries. Describe the group with --group FILE (see 'precedes docs live'), with "
+        "--founders, --address and --seed, or with --address once for each member.",
     )
-    option(parser, "--group", "FILE", "a TOML file that all share", Path)
-    option(parser, "--member", "I", "who this is, from 0", int, required=True)
-    help = "of member 0, 1, ..."
+    option(parser, "--group", "FILE", "TOML file, the same for all members", Path)
+    option(parser, "--member", "NAME", "name of this member, or its number from 0", required=True)
+    help = "names of all members, or N for PREFIX-0 to PREFIX-(N-1)"
+    option(parser, "--founders", "A,B,...", help)
+    help = "address of this member; or of members 0, 1, ..."
     option(parser, "--address", "HOST:PORT", help, dest="addresses", action="append")
+    help = "address of some member, to find the others"
+    option(parser, "--seed", "HOST:PORT", help, dest="seeds", action="append")
     option(parser, "--protocol", "P", "vector (default), vcube, ...")
     common.add_parameters(parser)
-    option(parser, "--keys", "DIR", "keys made by 'precedes keys'", Path)
-    option(parser, "--listen", "HOST:PORT", "listen there, not at the member's address")
-    flag(parser, "--insecure", "listen beyond loopback in clear", default=None)
-    option(parser, "--trace", "DIR", "log this member's events there", common.local_folder)
-    option(parser, "--metrics", "HOST:PORT", "serve /metrics and /health")
+    option(parser, "--keys", "DIR", "directory of keys ('precedes keys')", Path)
+    option(parser, "--listen", "HOST:PORT", "listening address (default: that of the member)")
+    flag(parser, "--insecure", "allow unencrypted traffic beyond loopback", default=None)
+    option(parser, "--trace", "DIR", "log events to this directory", common.local_folder)
+    option(parser, "--metrics", "HOST:PORT", "serve /metrics and /health there")
     common.add_tier(parser)
     common.add_json(parser, help="print deliveries as JSON lines")
 
@@ -58,25 +62,33 @@ def add_cluster(commands: common.Commands) -> None:
         commands,
         "cluster",
         _cluster,
-        ("cluster -n 3 --seconds 1", "as fast as it can"),
-        ("cluster -n 5 --rate 200 --faults 7", "with drawn faults"),
-        help="run a group of processes on this machine, with load and faults, and audit it",
-        description="Run a group of processes on this machine, and audit what they logged. Exit "
-        "status 0: the protocol kept what it promises, 1: it did not, 3: unknown, or "
-        "members were late.",
+        ("cluster -n 3 --seconds 1", "maximum load for a second"),
+        ("cluster -n 5 --rate 200 --faults 7", "with random faults"),
+        help="run a local group with load and faults, and audit it",
+        description="Run a group of processes on this machine and audit their logs. Exit status 0: "
+        "the guarantee of the protocol held, 1: it was violated, 3: unknown, or members were late.",
     )
-    parser.add_argument("-n", "--members", type=int, metavar="N", help="processes (8)")
+    parser.add_argument("-n", "--members", type=int, metavar="N", help="number of processes (8)")
     option(parser, "--protocol", "P", "vector (default), vcube, ...")
     common.add_parameters(parser)
-    option(parser, "--seconds", "S", "of load (10)", float)
-    option(parser, "--rate", "R", "broadcasts/s of all; none: most", float)
-    option(parser, "--payload", "BYTES", "(100)", int, dest="payload_bytes")
-    option(parser, "--window", "W", "messages (512)", int)
-    option(parser, "--faults", "SEED", "kills, pauses, cuts, partitions", int)
-    option(parser, "--evict-after", "S", "patience (5)", float, dest="evict_after_s")
-    flag(parser, "--secure", "mutual TLS, with keys made for it")
-    option(parser, "--trace", "DIR", "keep the logs of all members", common.local_folder)
-    flag(parser, "--follow", "audit while it runs: a violation is told at once")
+    option(parser, "--seconds", "S", "length of the load in seconds (10)", float)
+    option(parser, "--rate", "R", "broadcasts per second of the group (default: maximum)", float)
+    option(
+        parser,
+        "--payload",
+        "BYTES",
+        "payload of a message in bytes (100)",
+        int,
+        dest="payload_bytes",
+    )
+    option(parser, "--window", "W", "window of a member in messages (512)", int)
+    option(parser, "--faults", "SEED", "inject random kills, pauses, cuts and partitions", int)
+    help = "evict a member after S seconds of silence (5)"
+    option(parser, "--evict-after", "S", help, float, dest="evict_after_s")
+    flag(parser, "--secure", "use mutual TLS with temporary keys")
+    option(parser, "--trace", "DIR", "keep the logs in this directory", common.local_folder)
+    flag(parser, "--follow", "audit while the group runs")
+    flag(parser, "--watch", "serve a live page of the group on loopback")
     common.add_tier(parser)
     common.add_json(parser)
 
@@ -87,17 +99,21 @@ def add_keys(commands: common.Commands) -> None:
         commands,
         "keys",
         _keys,
-        ("keys keys -n 3", "for members 0 to 2"),
-        ("keys keys -n 3 --days 1 --force", "in their place, for a day"),
-        help="make a test authority and a key for each member of a group",
-        description="Make a test authority and a key for each member of a group: for "
-        "'precedes node --keys DIR', see 'precedes docs live'.",
+        ("keys keys -n 3", "keys for members 0 to 2"),
+        ("keys keys -n 3 --days 1 --force", "replace them, valid for a day"),
+        ("keys keys --names a,b", "keys for members a and b"),
+        help="create a test authority and a key for each member",
+        description="Create a test authority and a key for each member of a group, for "
+        "'precedes node --keys DIR' (see 'precedes docs live').",
     )
     option(parser, "directory", "DIR", None, common.local_folder)
-    parser.add_argument("-n", "--members", type=int, required=True, metavar="N", help="how many")
-    option(parser, "--name", "NAME", "of the group (group)", default="group")
-    option(parser, "--days", "D", "until they expire (30)", int, 30)
-    flag(parser, "--force", "replace keys that are there")
+    members = parser.add_mutually_exclusive_group(required=True)
+    help = "number of members"
+    members.add_argument("-n", "--members", type=int, metavar="N", help=help)
+    option(members, "--names", "A,B,...", "names of members")
+    option(parser, "--name", "NAME", "name of the group (group)", default="group")
+    option(parser, "--days", "D", "days until the keys expire (30)", int, 30)
+    flag(parser, "--force", "replace existing keys")
     common.add_json(parser)
 
 
@@ -116,79 +132,101 @@ def _config(options: argparse.Namespace) -> Config:
     from precedes.live.config import Config, from_toml
     from precedes.live.net.security import Security
 
-    given = common.given_of(options, Config)
+    settings = common.values_of(options, Config)
     if options.tier == "auto":  # that is up to the group's file
-        del given["tier"]
+        del settings["tier"]
     if options.trace is not None:
-        given["trace"] = str(options.trace)
+        settings["trace"] = str(options.trace)
     if parameters := common.pairs_of(options, "set"):
-        given["parameters"] = parameters
+        settings["parameters"] = parameters
     if options.keys is not None:
-        given["security"] = Security.in_directory(options.keys, member=options.member)
+        settings["security"] = Security.in_directory(options.keys, member=options.member)
+    if options.founders is not None:
+        founders = options.founders
+        settings["founders"] = int(founders) if founders.isdecimal() else founders.split(",")
+    if options.addresses and len(options.addresses) == 1:
+        (settings["address"],) = settings.pop("addresses")
     if options.group is not None:
-        return from_toml(options.group, **given)
-    if not options.addresses:
-        raise UserError("name the group with --group FILE, or --address once for each member")
-    return Config(**given)
+        return from_toml(options.group, **settings)
+    if not options.addresses and options.founders is None:
+        raise UserError(
+            "name the group with --group FILE, with --founders, --address and --seed, or with "
+            "--address once for each member"
+        )
+    return Config(**settings)
 
 
 def _cluster(options: argparse.Namespace) -> int:
     from precedes.live.cluster.run import Cluster, run
 
     parameters = common.pairs_of(options, "set")
-    cluster = Cluster(**common.given_of(options, Cluster), parameters=parameters)
-    watch = Told(is_json=options.json, is_brief=True).tell if options.follow else None
+    cluster = Cluster(**common.values_of(options, Cluster), parameters=parameters)
+    watch = StandingPrinter(is_json=options.json, is_brief=True).show if options.follow else None
+    page = None
+    if options.watch:
+        from precedes.live.cluster.live_page import LivePage
+        from precedes.viewer.page import watch_page
+
+        page = LivePage(watch_page(), protocol=cluster.protocol, members=cluster.members)
+        say(f"live page: {page.url}")
     with ProgressBar("cluster") as bar:
         phases = _Phases(bar)
-        found = run(cluster, directory=options.trace, watch=watch, progress=phases.update)
+        result = run(
+            cluster, directory=options.trace, watch=watch, page=page, progress=phases.update
+        )
         phases.change("")
-    if found["tier"] != "compiled" and options.tier == "auto":
+    if result["tier"] != "compiled" and options.tier == "auto":
         how = (
-            "interpreted" if found["tier"] == "interpreted" else "interpreted for some of the time"
+            "interpreted" if result["tier"] == "interpreted" else "interpreted for some of the time"
         )
         say(f"members ran {how}: compiled, a group does a hundred times as much")
-    common.answer(options, found, cluster_text(found), VERDICTS)
-    return Exit.of(found["verdict"])
+    common.answer(options, result, cluster_text(result), VERDICTS)
+    return Exit.of(result["verdict"])
 
 
-def cluster_text(found: Mapping[str, Any]) -> str:
-    """A group of processes, from what ``precedes cluster --json`` prints."""
+def cluster_text(result: Mapping[str, Any]) -> str:
+    """A group of processes, from the output of ``precedes cluster --json``."""
     wrong = (
-        f"{found['violations']:,} out of order, {found['lost']:,} lost, "
-        f"{found['duplicates']:,} twice, {found['phantom']:,} from nowhere"
+        f"{result['violations']:,} out of order, {result['lost']:,} lost, "
+        f"{result['duplicates']:,} twice, {result['phantom']:,} from nowhere"
     )
-    bound = f"messages at a member, at most (bound {found['pending_bound']:,})"
+    pending = noun(result["pending_max"], "message")
     lines = [
-        f"{found['verdict']}: {found['protocol']}, {found['members']} processes",
+        f"{result['verdict']}: {result['protocol']}, {result['members']} processes",
         *counts(
-            ("broadcasts", found["broadcasts"], ""),
-            ("deliveries", found["deliveries"], wrong),
-            ("throughput", found["deliveries_per_s"], "deliveries/s"),
-            ("", found["deliveries_per_core_s"], "deliveries per core-second"),
-            ("pending", found["pending_max"], bound),
+            ("broadcasts", result["broadcasts"], ""),
+            ("deliveries", result["deliveries"], wrong),
+            ("throughput", result["deliveries_per_s"], "deliveries/s"),
+            ("", result["deliveries_per_core_s"], "deliveries per core-second"),
+            (
+                "max pending",
+                result["pending_max"],
+                f"{pending} per member (bound {result['pending_bound']:,})",
+            ),
         ),
-        *_cluster_latency(found),
-        *_faults(found["faults"]),
+        *_cluster_latency(result),
+        *_faults(result["faults"]),
     ]
-    if found["faults"]:
-        lines.append(f"{'members':{LABEL}}{_ends(found['ended'])}")
-    lines += [f"  member {who} did not end in time" for who in found["hung"]]
-    for who in found["unexpected"]:
-        lines.append(f"  member {who} ended unexpectedly: {found['ended'][str(who)]}")
-    return "\n".join([*lines, *(f"  - {sentence}" for sentence in found["witnesses"])])
+    if result["faults"]:
+        lines.append(f"{'members':{LABEL}}{_ends(result['ended'])}")
+    lines += [f"  member {member} did not end in time" for member in result["hung"]]
+    for member in result["unexpected"]:
+        lines.append(f"  member {member} ended unexpectedly: {result['ended'][str(member)]}")
+    sentences = [*result["witnesses"], *result["view_findings"]]
+    return "\n".join([*lines, *(f"  - {sentence}" for sentence in sentences)])
 
 
-def _cluster_latency(found: Mapping[str, Any]) -> list[str]:
-    rows = {"of all": (found["p50_ms"], found["p99_ms"])}
-    if found["disturbed_s"]:
-        rows["calm times"] = (found["p50_undisturbed_ms"], found["p99_undisturbed_ms"])
+def _cluster_latency(result: Mapping[str, Any]) -> list[str]:
+    rows = {"of all": (result["p50_ms"], result["p99_ms"])}
+    if result["disturbed_s"]:
+        rows["calm times"] = (result["p50_undisturbed_ms"], result["p99_undisturbed_ms"])
     lines = times("latency, ms", ("p50", "p99"), rows)
     if not lines:
         return [f"{'latency':{LABEL}}not known: no message was measured"]
-    if found["disturbed_s"]:
+    if result["disturbed_s"]:
         lines.append(
-            f"{'disturbed':{LABEL}}{found['disturbed_s']:.1f} s, in which somebody was missing, "
-            "until it came back or was evicted"
+            f"{'disturbed':{LABEL}}{result['disturbed_s']:.1f} s, in which a member was missing, "
+            "until it returned or was evicted"
         )
     return lines
 
@@ -199,40 +237,40 @@ def _faults(faults: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = [f"{'faults':{LABEL}}{'at s':>7}{'for s':>8}  kind       members"]
     for fault in faults:
         length = f"{fault['for_s']:.2f}" if fault["for_s"] else UNKNOWN
-        who = ", ".join(map(str, fault["members"]))
-        lines.append(f"{'':{LABEL}}{fault['at_s']:>7.2f}{length:>8}  {fault['kind']:9}  {who}")
+        members = ", ".join(map(str, fault["members"]))
+        lines.append(f"{'':{LABEL}}{fault['at_s']:>7.2f}{length:>8}  {fault['kind']:9}  {members}")
     return lines
 
 
 def _ends(ended: Mapping[str, str]) -> str:
-    """How members ended, those together that did so in the same way."""
+    """The ends of members, grouped by kind."""
     by_end: dict[str, list[str]] = defaultdict(list)
-    for who, how in ended.items():
-        by_end["ended with the group" if how == "all" else how].append(who)
-    return "; ".join(f"{', '.join(who)} {how}" for how, who in by_end.items())
+    for member, how in ended.items():
+        by_end["ended with the group" if how == "all" else how].append(member)
+    return "; ".join(f"{', '.join(members)} {how}" for how, members in by_end.items())
 
 
 class _Phases:
-    """A cluster by its phases: drawn on a terminal, and noted with the seconds that each took."""
+    """A cluster by its phases: drawn on a terminal, and noted with their durations."""
 
     def __init__(self, bar: ProgressBar) -> None:
         self._bar = bar
         self._phase = ""
         self._began_s = 0.0
 
-    def update(self, phase: str, taken_s: float, planned_s: float | None) -> None:
-        """So long in a phase, of so many seconds if they are planned."""
+    def update(self, phase: str, elapsed_s: float, planned_s: float | None) -> None:
+        """Update the time in a phase, and its planned duration if there is one."""
         self.change(phase)
         label = f"cluster, {phase}"
         if planned_s is None:
             self._bar(0.0 if phase == "starting" else 1.0, label=label)
         else:
-            taken_s = min(taken_s, planned_s)
-            label = f"{label}, {taken_s:.0f} of {planned_s:g} s"
-            self._bar(taken_s / planned_s, label=label)
+            elapsed_s = min(elapsed_s, planned_s)
+            label = f"{label}, {elapsed_s:.0f} of {planned_s:g} s"
+            self._bar(elapsed_s / planned_s, label=label)
 
     def change(self, phase: str) -> None:
-        """Another phase has begun; none, if it is empty."""
+        """Begin another phase; none, if it is empty."""
         if phase == self._phase:
             return
         if self._phase:
@@ -243,23 +281,24 @@ class _Phases:
 def _keys(options: argparse.Namespace) -> int:
     from precedes.live.net.security import key_files, make_keys
 
-    if not 1 <= options.members <= 1024:
-        raise UserError(f"a group has 1 to 1024 members, not {options.members}")
+    members = options.members if options.names is None else options.names.split(",")
+    count = members if isinstance(members, int) else len(members)
+    if not 1 <= count <= 1024:
+        raise UserError(f"a group has 1 to 1024 members, not {count}")
     if options.days < 1:
         raise UserError(f"keys are good for a day or more, not {options.days}")
-    existing = [path for path in key_files(options.directory, options.members) if path.exists()]
+    existing = [path for path in key_files(options.directory, members) if path.exists()]
     if existing and not options.force:
         raise UserError(
             f"{existing[0]} is there already: name another directory, or replace it with --force"
         )
-    make_keys(options.directory, group=options.name, members=options.members, days=options.days)
-    found = {
+    make_keys(options.directory, group=options.name, members=members, days=options.days)
+    values = {
         "directory": str(options.directory),
         "group": options.name,
-        "members": options.members,
+        "members": count,
         "days": options.days,
-        "files": [path.name for path in key_files(options.directory, options.members)],
+        "files": [path.name for path in key_files(options.directory, members)],
     }
-    members = "1 member" if options.members == 1 else f"{options.members:,} members"
-    text = f"authority and keys of {members} in {options.directory}"
-    return common.answer(options, found, text)
+    text = f"authority and keys of {counted(count, 'member')} in {options.directory}"
+    return common.answer(options, values, text)

@@ -1,6 +1,6 @@
 """The command line: its parser, and the entry point of ``precedes``.
 
-No command's module imports what the command needs before it runs: help comes at once.
+No command's module imports the command's dependencies before it runs: help is immediate.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from precedes.progress import show_waiting
 from precedes.provenance import versions
 
 VERSION: Final = "--version"
-# What adds the commands, in the order of the help.
+# Functions that add the commands, in the order of the help.
 COMMANDS: Final = (
     *("protocols.add", "simulate.add", "sweep.add", "audit.add", "view.add", "compare.add"),
     *("export.add", "protocols.add_size", "reproduce.add"),
@@ -55,31 +55,31 @@ def _number(kind: type, name: str) -> Callable[[str], Any]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Mistakes in one line that points to the help of the command; options in full alone.
+    """Errors in one line that points to the help of the command; no abbreviated options.
 
-    An abbreviation that is understood today would be ambiguous with the next option.
+    An abbreviation that is unique today would be ambiguous with the next option.
     """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False, formatter_class=_HelpFormatter)
         self.register("type", int, _number(int, "whole number"))
         self.register("type", float, _number(float, "number"))
-        # Without defaults, a command leaves alone what stands before it.
+        # Without defaults, a command keeps values set before it.
         unset: dict[str, Any] = {"default": argparse.SUPPRESS}
         for names, level, text in (
-            (("-v", "--verbose"), Level.VERBOSE, "say on standard error what is done"),
-            (("-q", "--quiet"), Level.QUIET, "say nothing there but errors, and show no progress"),
+            (("-v", "--verbose"), Level.VERBOSE, "log progress and decisions to standard error"),
+            (("-q", "--quiet"), Level.QUIET, "print only the result and errors"),
         ):
             self.add_argument(
                 *names, dest="level", action="store_const", const=level, help=text, **unset
             )
-        common.flag(self, "--debug", "add to an error where it comes from", **unset)
+        common.flag(self, "--debug", "show the origin of an error", **unset)
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Refuse here what is left over: only the parser of a command knows its options."""
-        found, extra = super().parse_known_args(args, namespace)
+        """Report unparsed arguments here: only the parser of a command knows its options."""
+        values, extra = super().parse_known_args(args, namespace)
         if extra:
             name = extra[0].partition("=")[0]
             hint = meant(name, self._option_string_actions)
@@ -87,8 +87,8 @@ class _Parser(argparse.ArgumentParser):
         # The options of this parser, by the names of arguments that they stand for.
         named = [(action.dest, action.option_strings) for action in self._actions]
         own = {dest: options[-1] for dest, options in named if options}
-        found.spelt = {**own, **getattr(found, "spelt", {})}
-        return found, extra
+        values.spelt = {**own, **getattr(values, "spelt", {})}
+        return values, extra
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -98,7 +98,7 @@ class _Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, text)
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Report output that cannot be written, which argparse passes over."""
+        """Report output that cannot be written, which argparse ignores."""
         if file is sys.stdout:
             show(message, end="")
         else:
@@ -126,21 +126,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """What is asked for; the modules of commands are imported for commands alone."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if VERSION in itertools.takewhile(lambda text: text.startswith("-"), given):
-        return _make_version_parser().parse_args(given)
+    """The parsed command; the modules of commands are imported for commands alone."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if VERSION in itertools.takewhile(lambda text: text.startswith("-"), words):
+        return _make_version_parser().parse_args(words)
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     parser = make_parser()
-    found = parser.parse_args(given)
-    if found.command is None:
-        parser.error("name a command, such as simulate")
-    return found
+    options = parser.parse_args(words)
+    if options.command is None:
+        parser.parse_args(["--help"])
+    return options
 
 
 def _make_version_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=f"precedes {VERSION}",
-        description="What runs here; 'sources' is the code_version of the traces that it writes.",
+        description="Print installed versions. 'sources' is the code_version of traces.",
         epilog=common.examples((VERSION, "for people"), (f"{VERSION} --json", "for programs")),
     )
     parser.add_argument(VERSION, action="store_true", help=argparse.SUPPRESS)
@@ -150,26 +152,26 @@ def _make_version_parser() -> argparse.ArgumentParser:
 
 
 def _version(options: argparse.Namespace) -> int:
-    """Print what runs here, to report a defect or to compare machines."""
-    found = versions()
-    values = {name: value for name, value in found.items() if name != "sources"}
-    first = f"precedes {found.pop('precedes')}"
-    lines = in_columns({name: value or "not installed" for name, value in found.items()})
+    """Print the versions, to report a defect or to compare machines."""
+    by_name = versions()
+    values = {name: value for name, value in by_name.items() if name != "sources"}
+    first = f"precedes {by_name.pop('precedes')}"
+    lines = in_columns({name: value or "not installed" for name, value in by_name.items()})
     return common.answer(options, values, "\n".join([first, *lines]))
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of all commands; what it finds has the command's function as ``run``."""
+    """The parser of all commands; its result has the command's function as ``run``."""
     parser = _Parser(
         prog="precedes",
-        description="Causal broadcast: simulate, audit, compare.",
+        description="Causal broadcast for Python: live groups, audits of logs, simulations.",
         epilog=common.examples(
             ("simulate vector --nodes 20 --messages 1000", "one run"),
-            ("audit --help", "options and examples of a command"),
+            ("help audit", "options and examples of a command"),
         ),
     )
     parser.add_argument(
-        VERSION, action="store_true", help="print versions and a digest of the sources ([--json])"
+        VERSION, action="store_true", help="print installed versions and a digest of the sources"
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name in COMMANDS:

@@ -7,6 +7,7 @@ from typing import Final
 
 from precedes.cli import common
 from precedes.cli.common import option
+from precedes.cli.docs import pages
 from precedes.cli.terminal import in_columns, show_text
 from precedes.console import complain
 from precedes.errors import Exit
@@ -21,12 +22,13 @@ def add(commands: common.Commands) -> None:
         commands,
         "protocols",
         _protocols,
-        ("protocols", "what there is"),
-        ("protocols --json", "the same, for programs"),
-        help="list the protocols and their parameters",
-        description="List the protocols: what they promise, what they assume of the network, and "
-        "their parameters with defaults, to be set with --set NAME=VALUE.",
+        ("protocols", "one line for each protocol"),
+        ("protocols vcube", "its assumptions, parameters and page"),
+        help="list the protocols or show one with its parameters",
+        description="List the protocols with their guarantees, or show one: its assumptions about "
+        "the network and its parameters with defaults (set them with --set NAME=VALUE).",
     )
+    option(parser, "protocol", None, "name, or path of your own file or folder", nargs="?")
     common.add_json(parser)
 
 
@@ -36,17 +38,17 @@ def add_size(commands: common.Commands) -> None:
         commands,
         "size",
         _size,
-        ("size --rate 100 --nodes 2000 --error 1e-4", "the clock for an error"),
-        ("size --rate 100 --nodes 2000 --entries 50", "the error of a clock"),
-        help="how large a clock has to be for a load, or what a clock of a size gives",
-        description="Size a clock of probabilistic or hashed by a formula for the share of "
-        "deliveries that probabilistic gets wrong.",
+        ("size --rate 100 --nodes 2000 --error 1e-4", "clock size for an error rate"),
+        ("size --rate 100 --nodes 2000 --entries 50", "error rate of a clock size"),
+        help="compute clock size or error rate for a load",
+        description="Compute how many entries a clock of probabilistic or hashed needs for an "
+        "error rate, or the error rate of a given clock size.",
     )
-    option(parser, "--rate", "R", "broadcasts/s, all", float, required=True)
+    option(parser, "--rate", "R", "broadcasts per second of the whole group", float, required=True)
     option(parser, "--nodes", "N", "size of the group", int, required=True)
-    option(parser, "--error", "E", "share of deliveries, as 1e-4", float)
-    option(parser, "--entries", "M", "or: the size of the clock", int)
-    option(parser, "--per-process", "K", f"entries each ({PER_PROCESS})", int, PER_PROCESS)
+    option(parser, "--error", "E", "accepted share of wrong deliveries, e.g. 1e-4", float)
+    option(parser, "--entries", "M", "clock size, instead of --error", int)
+    option(parser, "--per-process", "K", f"entries per process ({PER_PROCESS})", int, PER_PROCESS)
     option(parser, "--delay", "D", f"{DELAY_HELP} (default: {DELAY})", default=DELAY)
     common.add_json(parser)
 
@@ -56,10 +58,12 @@ def _protocols(options: argparse.Namespace) -> int:
     from precedes.registry import ContractError, load
 
     protocols = []
-    for name in names():
+    for name in names() if options.protocol is None else [options.protocol]:
         try:
             protocols.append(load(name))
-        except ContractError as error:  # what another package brings may not work
+        except ContractError as error:  # a protocol of another package may be broken
+            if options.protocol is not None:
+                raise
             complain(str(error))
     if options.json:
         rows = [
@@ -73,23 +77,31 @@ def _protocols(options: argparse.Namespace) -> int:
             for p in protocols
         ]
         common.show_json({"protocols": rows}, indent=2)
-        return Exit.DONE
-    width = max(len(p.name) for p in protocols)
-    lines = []
-    for p in protocols:
-        assumes = f"; assumes {', '.join(sorted(p.assumes))}" if p.assumes else ""
-        lines.append(f"{p.name:{width}}  {p.summary}")
-        lines.append(f"{'':{width}}  guarantee: {p.guarantee}{assumes}")
-        parameters = {
-            f"    {row['name']}={row['default']}": row["help"] for row in p.parameter_help()
+    elif options.protocol is None:
+        width = max(len(p.name) for p in protocols)
+        lines = [f"{p.name:{width}}  {p.guarantee:8}  {p.summary}" for p in protocols]
+        head = f"{'protocol':{width}}  {'order':8}  summary"
+        show_text("\n".join([head, *lines]), {r"(?m)^\S+": "bold", r"\A.*": "bold"}, cut=True)
+    else:
+        (protocol,) = protocols
+        about = {
+            "order": protocol.guarantee,
+            "assumes": ", ".join(sorted(protocol.assumes)) or "nothing of the network",
         }
-        lines += in_columns(parameters)
-    show_text("\n".join(lines), STYLES)
+        if protocol.name in pages():
+            about["page"] = f"precedes docs {protocol.name}"
+        parameters = {f"  {r['name']}={r['default']}": r["help"] for r in protocol.parameter_help()}
+        lines = [
+            f"{protocol.name}: {protocol.summary}",
+            *in_columns(about),
+            *in_columns(parameters),
+        ]
+        show_text("\n".join(lines), STYLES)
     return Exit.DONE
 
 
 def _size(options: argparse.Namespace) -> int:
-    found = size(
+    clock = size(
         rate=options.rate,
         nodes=options.nodes,
         error=options.error,
@@ -97,4 +109,4 @@ def _size(options: argparse.Namespace) -> int:
         per_process=options.per_process,
         delay=options.delay,
     )
-    return common.answer(options, found.as_dict(), str(found))
+    return common.answer(options, clock.as_dict(), str(clock))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from precedes.cli import common
+from precedes.cli.common import flag, option
 from precedes.console import note, phase
 from precedes.progress import ProgressBar
 
@@ -30,30 +31,27 @@ FILES: Final = {
 
 def add(commands: common.Commands) -> None:
     """Add the command."""
-    parser = commands.add_parser(
+    parser = common.command(
+        commands,
         "reproduce",
-        help="regenerate published figures beside the printed values",
-        description="Run the experiments of papers on Spark, set what is measured beside what is "
-        "printed, and write a page of it.",
-        epilog=common.examples(
-            ("reproduce --out report", "all papers, in minutes"),
-            ("reproduce vcube --full --out report", "one, as long as the paper's runs"),
-        ),
+        _run,
+        ("reproduce --out report", "all papers, in minutes"),
+        ("reproduce vcube --full --out report", "one paper, runs of full length"),
+        help="rerun experiments of papers and compare results",
+        description="Run the experiments of papers, compare the results with the published "
+        "values, and write a report.",
     )
-    parser.add_argument("paper", nargs="*", help="names such as vcube or 000; none: all")
+    option(parser, "paper", None, "protocol or number of a paper (default: all)", nargs="*")
     scale = parser.add_mutually_exclusive_group()
-    scale.add_argument("--quick", action="store_true", help="few seeds, short runs (default)")
-    scale.add_argument("--full", action="store_true", help="many seeds, runs as in the papers")
-    parser.add_argument(
-        "--out", type=common.folder, required=True, metavar="DIR", help="for the report"
-    )
-    common.add_spark(parser, help="the Spark master to run on")
+    flag(scale, "--quick", "few seeds, short runs (default)")
+    flag(scale, "--full", "many seeds, runs of full length")
+    option(parser, "--out", "DIR", "directory for the report", common.folder, required=True)
+    common.add_spark(parser, help="run on this Spark master")
     common.add_json(parser)
-    parser.set_defaults(run=_run)
 
 
 def _command(options: argparse.Namespace) -> str:
-    """What repeats it, for the page, which is the same wherever it is written."""
+    """The command that repeats it, for the page, which is the same in any directory."""
     scale = "--full" if options.full else "--quick"
     words = ["precedes", "reproduce", *options.paper, scale, "--out", "DIR"]
     return shlex.join(words)
@@ -68,11 +66,9 @@ def _run(options: argparse.Namespace) -> int:
     try:
         require_pyspark()
     except UserError:
-        raise UserError(
-            "this needs what is not installed: pip install 'precedes[reproduce]'"
-        ) from None
+        raise UserError("this is not installed: pip install 'precedes[reproduce]'") from None
     began_s = time.monotonic()
-    with common.spark_told(options), phase("reproduce"), ProgressBar("reproduce") as bar:
+    with common.spark_reported(options), phase("reproduce"), ProgressBar("reproduce") as bar:
         outcomes = reproduce(
             options.paper,
             directory=options.out,
@@ -86,12 +82,12 @@ def _run(options: argparse.Namespace) -> int:
         environment = Environment(command=_command(options), date=f"{datetime.date.today()}")
         index = write_report(outcomes, options.out, environment=environment)
     seconds = time.monotonic() - began_s
-    found = _found(outcomes, seconds=seconds, directory=options.out)
-    return common.answer(options, found, screen(outcomes, seconds=seconds, page=str(index)))
+    values = _found(outcomes, seconds=seconds, directory=options.out)
+    return common.answer(options, values, screen(outcomes, seconds=seconds, page=str(index)))
 
 
 def _found(outcomes: Sequence[Outcome], *, seconds: float, directory: Address) -> dict[str, Any]:
-    """What the screen says, and where the rest is."""
+    """The text for the screen, with the place of the page."""
     from precedes_papers.outcome import counts, statement_counts
 
     return {
@@ -110,15 +106,15 @@ def _found(outcomes: Sequence[Outcome], *, seconds: float, directory: Address) -
                 "verdicts": counts([outcome]),
                 "headlines": [
                     {
-                        "statement": told.statement.short,
+                        "statement": entry.statement.short,
                         "reading": reading,
-                        "unit": told.statement.unit,
+                        "unit": entry.statement.unit,
                         "published": claim.published,
                         "measured": claim.measured,
                         "verdict": claim.verdict,
                     }
-                    for told in outcome.story.told
-                    for reading, claim in told.claims.items()
+                    for entry in outcome.story.statements
+                    for reading, claim in entry.claims.items()
                 ],
             }
             for outcome in outcomes

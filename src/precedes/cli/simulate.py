@@ -14,11 +14,14 @@ from precedes.console import is_verbose, note, phase, say
 from precedes.errors import UserError
 from precedes.progress import ProgressBar
 from precedes.sim.scenario import Scenario, from_toml
-from precedes.sim.workloads import replayed
+from precedes.sim.workloads import KINDS, Length, replayed
 from precedes.stores import Address
 
 if TYPE_CHECKING:
     from precedes.sim.result import Result
+
+# Defaults of a run without a size or length.
+NODES, MESSAGES = 20, 1000
 
 
 def add(commands: common.Commands) -> None:
@@ -27,23 +30,29 @@ def add(commands: common.Commands) -> None:
         commands,
         "simulate",
         _run,
-        ("simulate vector --nodes 20 --messages 1000", "one run"),
-        ("simulate unordered --nodes 9 --messages 300 --trace t", "with events"),
-        ("simulate --scenario experiments/crash.toml --json", "from a file"),
+        ("simulate vector", f"one run: {NODES} nodes, {MESSAGES:,} messages"),
+        ("simulate unordered --nodes 9 --messages 300 --trace t", "write a trace"),
+        ("simulate --scenario experiments/crash.toml --json", "read a scenario file"),
         help="run a protocol in the simulator",
-        description="Run a protocol in the simulator. Delays are in ms; the rate is of the group.",
-        notes="Faults, bandwidth, skew and more: in a scenario file, see 'precedes docs "
+        description="Run a protocol in the simulator. Delays are in ms, the rate is that of the "
+        "whole group.",
+        notes="A scenario file can also set faults, bandwidth and skew: see 'precedes docs "
         "scenarios'.\n\n",
     )
-    option(parser, "protocol", None, "a name, or a file (.py) or folder of your own", nargs="?")
-    option(parser, "--scenario", "FILE", "start from a TOML file", Address.of)
-    common.add_scenario(parser, "nodes", "messages", "duration_s", "rate", "workload", "delay")
-    flag(parser, "--per-link", "draw a delay once for each link", dest="per", const="link")
+    option(parser, "protocol", None, "name, or path of your own file or folder", nargs="?")
+    option(parser, "--scenario", "FILE", "read the scenario from a TOML file", Address.of)
+    sizes = {
+        "nodes": f"size of the group ({NODES})",
+        "messages": f"total number of broadcasts ({MESSAGES:,})",
+    }
+    fields = ("nodes", "messages", "duration_s", "rate", "workload", "delay")
+    common.add_scenario(parser, *fields, **sizes)
+    flag(parser, "--per-link", "draw one delay for each link", dest="per", const="link")
     common.add_scenario(parser, "loss", "duplication", "fifo", "mtu_bytes", "seed")
     common.add_parameters(parser)
-    flag(parser, "--no-oracle", "do not count errors: faster", dest="oracle", const=False)
-    option(parser, "--trace", "DIR", "write the trace into DIR", common.folder)
-    flag(parser, "--packets", "with --trace: packets too")
+    flag(parser, "--no-oracle", "skip the oracle (faster)", dest="oracle", const=False)
+    option(parser, "--trace", "DIR", "write a trace into this directory", common.folder)
+    flag(parser, "--packets", "record packets too (with --trace)")
     common.add_tier(parser)
     common.add_json(parser)
 
@@ -65,13 +74,13 @@ def _run(options: argparse.Namespace) -> int:
         )
     if result.tier != "compiled" and options.tier == "auto":
         _say_tier(scenario, result)
-    found = {**result.as_dict(), "trace": None if trace is None else str(trace)}
+    values = {**result.as_dict(), "trace": None if trace is None else str(trace)}
     text = str(result) if trace is None else f"{result}\n{'trace':{frames.LABEL}}{trace}"
-    return common.answer(options, found, text)
+    return common.answer(options, values, text)
 
 
 def _note_code(scenario: Scenario, tier: str) -> None:
-    """Note how the run begins: by compiled code, or interpreted."""
+    """Note the tier in which the run begins: compiled or interpreted."""
     if not is_verbose():
         return
     from precedes.compiled import cache_root
@@ -85,12 +94,12 @@ def _note_code(scenario: Scenario, tier: str) -> None:
         note(f"{protocol.name}: interpreted")
     else:
         is_cached = code_of(protocol, name=scenario.protocol).is_cached()
-        found = "compiled code is" if is_cached else "no compiled code"
-        note(f"{protocol.name}: {found} in the cache, {cache_root()}")
+        phrase = "compiled code is" if is_cached else "no compiled code"
+        note(f"{protocol.name}: {phrase} in the cache, {cache_root()}")
 
 
 def _say_tier(scenario: Scenario, result: Result) -> None:
-    """Say that a run was slow because its protocol was not compiled."""
+    """Report that a run was slow because its protocol was not compiled."""
     from precedes.registry import load
     from precedes.sim.switch import INTERPRETED_TIMES, code_of
 
@@ -109,7 +118,7 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
     """The scenario of the options, on top of a file if one is named."""
     from precedes.sim.inputs.broadcasts import read_graph
 
-    values = common.given_of(options, Scenario)
+    values = common.values_of(options, Scenario)
     values["parameters"] = common.pairs_of(options, "set")
     if options.scenario is not None:
         note(f"{options.scenario}: a scenario")
@@ -123,13 +132,15 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         raise UserError("name a protocol, or a scenario with --scenario FILE")
     if "nodes" not in values and (graph := replayed(values.get("workload", ""))) is not None:
         values["nodes"] = max(read_graph(graph).agents, 2)
-    if "nodes" not in values:
-        raise UserError("say how many nodes: --nodes N")
-    return Scenario(**values)
+    scenario = Scenario(**{"nodes": NODES, **values})
+    has_length = scenario.messages is not None or scenario.duration_s
+    if has_length or KINDS.law_of(scenario.workload).LENGTH is not Length.OPEN:
+        return scenario
+    return scenario.replace(messages=MESSAGES)
 
 
 def _trace_path(directory: Address, scenario: Scenario) -> Address:
-    """Where the trace of a scenario goes in a directory, which is made if it is not there."""
+    """The path of a scenario's trace in a directory, which is made if necessary."""
     import hashlib
 
     from precedes.files import make_directory

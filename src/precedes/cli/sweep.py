@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from precedes.cli import common
+from precedes.cli.common import option
 from precedes.cli.terminal import show_table
 from precedes.console import note, phase, say, show
 from precedes.errors import Exit
@@ -24,27 +25,22 @@ SHOWN: Final = {
 
 def add(commands: common.Commands) -> None:
     """Add the command."""
-    parser = commands.add_parser(
+    parser = common.command(
+        commands,
         "sweep",
-        help="run an experiment file: protocols, parameters, seeds, on all cores or a cluster",
-        description="Run a scenario file with a [sweep] table (see 'precedes docs pipeline') on "
-        "Spark. The same command goes on after an interrupt. Exit status 3 if runs failed.",
-        epilog=common.examples(
-            ("sweep experiments/sweep.toml --out out", "all cores"),
-            ("sweep experiments/sweep.toml --out out --master local[2]", "two"),
-        ),
+        _run,
+        ("sweep experiments/sweep.toml --out out", "on all cores"),
+        ("sweep experiments/sweep.toml --out out --master local[2]", "two cores, on Spark"),
+        help="run all scenarios of an experiment file",
+        description="Run all scenarios of an experiment file, a scenario file with a [sweep] "
+        "table (see 'precedes docs sweeps'). The same command resumes after an interrupt. Exit "
+        "status 3 if runs failed.",
     )
-    parser.add_argument("experiment", type=Address.of, metavar="EXPERIMENT.toml")
-    parser.add_argument(
-        "--out",
-        type=common.folder,
-        required=True,
-        metavar="DIR",
-        help="for records, traces and tables",
-    )
-    common.add_spark(parser, help="a Spark master (local[*]: all cores)")
+    option(parser, "experiment", "EXPERIMENT.toml", None, Address.of)
+    help = "directory for records, traces and tables"
+    option(parser, "--out", "DIR", help, common.folder, required=True)
+    common.add_spark(parser, help="run on this Spark master (local[*]: all cores)")
     common.add_json(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -61,12 +57,12 @@ def _run(options: argparse.Namespace) -> int:
     label = f"sweep {experiment.name}"
     with (
         common.kept_in(options.out),
-        common.spark_told(options),
+        common.spark_reported(options),
         phase(label),
         ProgressBar(label) as bar,
     ):
         done = run_sweep(experiment, options.out, progress=bar, **common.spark_of(options))
-    note(f"{len(done.found):,} runs are finished, {done.kept:,} of them before this")
+    note(f"{len(done.records):,} runs are finished, {done.kept:,} of them before this")
     total = len({run.run_id for run in done.runs})
     summary = _summary(options.out)
     if options.json:
@@ -74,7 +70,7 @@ def _run(options: argparse.Namespace) -> int:
             {
                 "directory": str(options.out),
                 "runs": total,
-                "finished": len(done.found),
+                "finished": len(done.records),
                 "kept": done.kept,
                 "failed": [asdict(failure) for failure in done.failures],
                 "summary": summary,
@@ -94,8 +90,8 @@ def _run(options: argparse.Namespace) -> int:
 def _summary(directory: Address) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
-    # In this thread alone: one of pyarrow's that still holds something of Python's when the
-    # interpreter ends takes the process with it.
+    # In this thread alone: a thread of pyarrow that still holds a Python object when the
+    # interpreter ends aborts the process.
     with (
         (directory / "protocol_summary.parquet").open() as file,
         pq.ParquetFile(file, pre_buffer=False) as table,
@@ -105,12 +101,12 @@ def _summary(directory: Address) -> list[dict[str, Any]]:
 
 
 def _cells(summary: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """The metrics that are shown, a row a cell, as mean and half of the 95 % interval."""
+    """The displayed metrics, a row a cell, as mean and half of the 95 % interval."""
     names = list(dict.fromkeys(_name(row) for row in summary))
     columns = []
     for metric in SHOWN:
-        found = {_name(row): row for row in summary if row["metric"] == metric}
-        shown = dict(zip(found, _column(list(found.values())), strict=True))
+        rows = {_name(row): row for row in summary if row["metric"] == metric}
+        shown = dict(zip(rows, _column(list(rows.values())), strict=True))
         columns.append([shown.get(name, "-") for name in names])
     return [[name, *cells] for name, *cells in zip(names, *columns, strict=True)]
 

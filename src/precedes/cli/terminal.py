@@ -1,4 +1,4 @@
-"""What results have on a terminal and not in a pipe: lines that fit it, and colour."""
+"""Formatting for a terminal, not for a pipe: wrapped lines and colour."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Final
 
 from precedes.console import show
 
-# Where a line that is too long goes on: behind a bullet or a label, or a little to the right.
+# Indentation of a wrapped line: behind a bullet or a label, or a little to the right.
 HANGING: Final = re.compile(r" *- | *\S(?:.*?\S)?  +(?=\S)| *")
-HANGING_SHARE_MAX: Final = 0.5  # of the width; a longer label is no reason to leave the rest empty
+HANGING_SHARE_MAX: Final = 0.5  # of the width; a longer label is not used for indentation
 NO_BREAK: Final = "\0"
 
 VERDICTS: Final = {
@@ -26,17 +26,25 @@ VERDICTS: Final = {
 
 
 def show_text(
-    text: str, styles: Mapping[str, str] | None = None, *, names: Iterable[str] = ()
+    text: str,
+    styles: Mapping[str, str] | None = None,
+    *,
+    names: Iterable[str] = (),
+    cut: bool = False,
 ) -> None:
-    """Print a result; a terminal gets lines that fit it, and colour.
+    """Print a result; a terminal gets wrapped lines, and colour.
 
-    What the patterns match has the style of Rich's behind them. ``names`` may hold spaces: no line
-    ends inside one.
+    Text that matches a pattern has the style of Rich's after it. ``names`` may contain spaces: no
+    line ends inside one. ``cut``: a long line is cut off instead of wrapped.
     """
     if not _is_terminal():
         show(text)
         return
-    fitting = wrapped(text, width=_columns(), names=names)
+    width = _columns()
+    fitting = wrapped(text, width=width, names=names)
+    if cut:
+        lines = text.split("\n")
+        fitting = "\n".join(x if len(x) <= width else f"{x[: width - 1]}\u2026" for x in lines)
     if os.environ.get("NO_COLOR"):
         show(fitting)
         return
@@ -63,13 +71,13 @@ def wrapped(text: str, *, width: int, names: Iterable[str] = ()) -> str:
 def _fitting(line: str, width: int) -> list[str]:
     if len(line) <= width:
         return [line]
-    found = HANGING.match(line)
-    assert found is not None  # it matches nothing, too
-    first = found[0]
+    match = HANGING.match(line)
+    assert match is not None  # it matches the empty string, too
+    first = match[0]
     at = len(first) if first.strip() else len(first) + 2
     if at > width * HANGING_SHARE_MAX:
         at = len(line) - len(line.lstrip()) + 2
-    # What is aligned in the first line stays so: spaces are kept where no line ends.
+    # The alignment of the first line is kept: spaces remain where no line ends.
     return textwrap.wrap(
         line,
         width,
@@ -80,7 +88,7 @@ def _fitting(line: str, width: int) -> list[str]:
 
 
 def in_columns(rows: Mapping[str, str]) -> list[str]:
-    """Lines with a name and what is said of it, in two columns."""
+    """Lines with a name and its description, in two columns."""
     width = max(map(len, rows), default=0)
     return [f"{name:{width}}  {about}".rstrip() for name, about in rows.items()]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from precedes import waiting
 from precedes.cli import common
-from precedes.cli.common import option
+from precedes.cli.common import flag, option
 from precedes.console import say
 from precedes.errors import UserError
 from precedes.stores import Address
@@ -24,7 +24,8 @@ EVENTS: Final = 100_000  # that of `precedes.viewer`, which would take its time 
 ENDING: Final = ".view.html"
 STANDARD_INPUT: Final = "-"
 MS_MAX: Final = 1e12
-SVG_HELP: Final = "write a small picture of it, as SVG"
+EPOCH_US: Final = 1e14  # a later time is a date
+SVG_HELP: Final = "write a small figure as SVG"
 
 
 def add(commands: common.Commands) -> None:
@@ -33,26 +34,27 @@ def add(commands: common.Commands) -> None:
         commands,
         "view",
         _run,
-        ("view examples/chat.jsonl", "a page that opens on what is wrong"),
-        ("view examples/waits.jsonl --around m2 --svg waits.svg", "a message and its wait"),
-        help="draw who told whom what, and when: a page that opens from disk",
-        description="Write the space-time diagram of a log, or of two of one scenario, as a page. "
-        "It opens on the first violation, or where most happens.",
+        ("view examples/chat.jsonl", "opens on the first violation"),
+        ("view examples/waits.jsonl --around m2 --svg waits.svg", "a figure of one message"),
+        help="write a space-time diagram as a standalone HTML page",
+        description="Write a space-time diagram of a log, or of two logs of one scenario, as a "
+        "standalone HTML page. It opens on the first violation or the busiest part.",
     )
     option(parser, "trace", "TRACE", "a trace, a log, or -", Address.of)
-    option(parser, "other", "OTHER", "one to set beside it, in step", Address.of, nargs="?")
-    help = f"the page (the log's name with {ENDING}, here; one that is there is replaced)"
+    option(parser, "other", "OTHER", "second log, shown in lockstep", Address.of, nargs="?")
+    help = f"output page (default: name of the log with {ENDING})"
     option(parser, "--out", "FILE.html", help, Address.of)
     option(parser, "--svg", "FILE", SVG_HELP, Address.of)
+    flag(parser, "--open", "open the page in the default browser")
     aim = parser.add_mutually_exclusive_group()
     option(aim, "--around", "NAME", "open on this message, such as 3:7")
     option(aim, "--violation", "K", "open on this finding of the audit, from 1", int)
-    option(parser, "--from-ms", "A", "begin here", _ms, dest="from_us")
-    option(parser, "--to-ms", "B", "end here", _ms, dest="to_us")
+    option(parser, "--from-ms", "A", "start time in milliseconds", _ms, dest="from_us")
+    option(parser, "--to-ms", "B", "end time in milliseconds", _ms, dest="to_us")
     option(parser, "--nodes", "A,B,...", "only these nodes", common.listed, [], action="extend")
-    help = f"hold at most so many events ({EVENTS:,}); the page says what it leaves out"
+    help = f"maximum number of events in the page ({EVENTS:,})"
     option(parser, "--events", "N", help, int, EVENTS)
-    option(parser, "--run", "ID", "of a log with several runs", dest="run_id")
+    option(parser, "--run", "ID", "run to show if the log has several", dest="run_id")
     common.add_format_options(parser)
     common.add_json(parser)
 
@@ -72,10 +74,14 @@ def _run(options: argparse.Namespace) -> int:
     from precedes.viewer import Asked, picture, view, write
 
     logs = [options.trace, *([] if options.other is None else [options.other])]
+    if options.open and options.out is None and options.svg is not None:
+        raise UserError("--open opens a page: name one with --out, or leave out --svg")
+    if options.open and options.out is not None and not options.out.is_local:
+        raise UserError(f"--open takes a page on this machine, not {options.out}")
     if STANDARD_INPUT in map(str, logs) and (len(logs) > 1 or (options.svg and options.out)):
         raise UserError("standard input can be read only once: name a file")
     chosen = {"nodes": tuple(options.nodes), "run": options.run_id}
-    asked = Asked(**{**common.given_of(options, Asked), **chosen})
+    asked = Asked(**{**common.values_of(options, Asked), **chosen})
     dialect = common.dialect_of(options, pictured=True)
     read: dict[str, Any] = {"format": options.format, "dialect": dialect}
     for log in logs:
@@ -89,10 +95,12 @@ def _run(options: argparse.Namespace) -> int:
     lines: list[str] = []
     if options.out is not None or options.svg is None:
         with _reading(*logs):
-            found = view(logs, asked, command=shlex.join(["precedes", *sys.argv[1:]]), **read)
+            page = view(logs, asked, command=shlex.join(["precedes", *sys.argv[1:]]), **read)
         out = options.out or _page_name(logs)
-        write(out, found.text)
-        about, lines = _described(out, found), _told(out, found)
+        write(out, page.text)
+        if options.open:
+            _open(out)
+        about, lines = _described(out, page), _as_text(out, page)
     if options.svg is not None:
         write(options.svg, drawn)
         about["svg"] = str(options.svg)
@@ -101,8 +109,21 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _reading(*logs: Address) -> AbstractContextManager[object]:
-    """Show that logs are read and judged, which takes a while for large ones."""
+    """Show that logs are being read and judged, which takes a while for large ones."""
     return waiting.shown(f"reading {' and '.join(map(str, logs))}")
+
+
+def _open(out: Address) -> None:
+    import webbrowser
+
+    url = _url(out)
+    if url is None or not webbrowser.open(url):
+        say(f"there is no browser to open {url} with: set BROWSER, or open it yourself")
+
+
+def _url(out: Address) -> str | None:
+    """The file URL of a page on this machine."""
+    return out.local.resolve().as_uri() if out.is_local else None
 
 
 def _page_name(logs: list[Address]) -> Address:
@@ -111,48 +132,52 @@ def _page_name(logs: list[Address]) -> Address:
     return Address.of("-".join(name or "log" for name in names) + ENDING)
 
 
-def _described(out: Address, found: View) -> dict[str, Any]:
-    """A page for programs: where it is, what it opens on, what it holds and what it lacks."""
+def _described(out: Address, page: View) -> dict[str, Any]:
+    """A page as JSON: its path, opening, contents and omissions."""
     kept = ("title", "protocol", "verdict", "summary", "events", "messages", "left_out")
     return {
         "path": str(out),
-        "bytes": len(found.text.encode()),
-        "opening": found.opening._asdict(),
-        "traces": [{name: head[name] for name in kept} for head in found.traces],
+        "url": _url(out),
+        "bytes": len(page.text.encode()),
+        "opening": page.opening._asdict(),
+        "traces": [{name: head[name] for name in kept} for head in page.traces],
     }
 
 
-def _told(out: Address, found: View) -> list[str]:
-    """The same for people."""
-    opening = found.opening
-    head = found.traces[0]
+def _as_text(out: Address, page: View) -> list[str]:
+    """The same as text."""
+    opening = page.opening
+    head = page.traces[0]
     if opening.violation is not None:
         one = head["violations"][opening.violation]
-        what = f"violation {one['number']}: {one['sentence']}"
+        part = f"violation {one['number']}: {one['sentence']}"
     elif opening.message is not None:
-        what = "the message that was asked for"
+        part = "the message that was asked for"
     else:
         first, last = max(opening.from_us, head["begin_us"]), min(opening.to_us, head["end_us"])
-        span = f"{first / 1000:,.1f} to {last / 1000:,.1f} ms"
+        base = head["begin_us"] if head["begin_us"] > EPOCH_US else 0
+        span = f"{(first - base) / 1000:,.1f} to {(last - base) / 1000:,.1f} ms"
+        span += " after the first event" if base else ""
         if not head["has_time"]:
             span = f"steps {first / 1000:,.0f} to {last / 1000:,.0f}"
-        what = f"{'what was' if opening.why == 'asked for' else 'the'} {opening.why}, {span}"
-    left = [h["left_out"]["sentence"] for h in found.traces if h["left_out"] is not None]
-    events = sum(h["events"] for h in found.traces)
-    size = len(found.text.encode()) / 1000
+        part = f"{'what was' if opening.why == 'asked for' else 'the'} {opening.why}, {span}"
+    left = [h["left_out"]["sentence"] for h in page.traces if h["left_out"] is not None]
+    events = sum(h["events"] - h["edges"] for h in page.traces)
+    size = len(page.text.encode()) / 1000
     count = "1 event" if events == 1 else f"{events:,} events"
-    return [f"{out}: {count}, {size:,.0f} kB", f"opens on {what}", *left]
+    url = _url(out)
+    return [f"{out}: {count}, {size:,.0f} kB", f"opens on {part}", *left, *([url] if url else [])]
 
 
 def add_picture_options(parser: argparse.ArgumentParser) -> None:
-    """Pages and pictures of what an audit found, for ``check_pictures`` and ``write_pictures``."""
+    """Add the options of ``check_pictures`` and ``write_pictures``."""
     help = "write a page that opens on the first violation ('precedes view')"
     option(parser, "--view", "FILE.html", help, Address.of)
     option(parser, "--svg", "FILE", SVG_HELP, Address.of)
 
 
 def check_pictures(options: argparse.Namespace, *, follows: bool, is_table: bool) -> None:
-    """Refuse early what could not be drawn after the audit."""
+    """Raise early for pictures that could not be drawn after the audit."""
     if options.view is None and options.svg is None:
         return
     if follows:
@@ -164,7 +189,7 @@ def check_pictures(options: argparse.Namespace, *, follows: bool, is_table: bool
 
 
 def write_pictures(options: argparse.Namespace, reports: Sequence[Report]) -> None:
-    """Draw the first run that is violated, or the first; say where it is."""
+    """Draw the first run that is violated, or the first; print its path."""
     if (options.view is None and options.svg is None) or not reports:
         return
     from precedes.viewer import Asked, picture, view, write
@@ -176,9 +201,9 @@ def write_pictures(options: argparse.Namespace, reports: Sequence[Report]) -> No
     read = {"format": options.format, "dialect": common.dialect_of(options, pictured=True)}
     if options.view is not None:
         with _reading(log):
-            found = view(log, asked, command=shlex.join(["precedes", *sys.argv[1:]]), **read)
-        write(options.view, found.text)
-        for line in _told(options.view, found):
+            page = view(log, asked, command=shlex.join(["precedes", *sys.argv[1:]]), **read)
+        write(options.view, page.text)
+        for line in _as_text(options.view, page):
             say(line)
     if options.svg is not None:
         try:

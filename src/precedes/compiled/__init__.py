@@ -1,4 +1,4 @@
-"""Compilation in one place: this package is all that knows Numba.
+"""Compilation: the only package that imports Numba.
 
 Three decorators cover the package. Each leaves a plain Python function behind, so that the
 same source runs compiled or interpreted in one process, with identical results.

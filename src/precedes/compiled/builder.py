@@ -1,4 +1,4 @@
-"""Hands loops, and what they call, to Numba: imported when the first loop is compiled."""
+"""Interface to Numba, imported when the first loop is compiled."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ else:
     function()(prefetch)
 
 _declaring: Final = threading.Lock()
-_methods: Final[set[str]] = set()  # names that Numba has been told of
+_methods: Final[set[str]] = set()  # names declared to Numba
 
 
 def _declare() -> None:
-    """Tell Numba of all functions that have been declared since the last time."""
+    """Declare to Numba all functions that were added since the last call."""
     with _declaring:
         while DECLARED:
             body, choose, inline = DECLARED.pop(0)
@@ -51,13 +51,13 @@ def _declare() -> None:
 
 
 def _declare_method(name: str) -> None:
-    """Tell Numba of the methods of a name, of named tuples and of references to them."""
+    """Declare to Numba the methods of a name, of named tuples and of references to them."""
     bodies = METHODS[name]
 
     def choose(self: Any, *_arguments: Any) -> Any:
         return bodies.get(self.instance_class)
 
-    # Numba asks for the parameters by name.
+    # Numba passes the parameters by name.
     choose.__signature__ = inspect.signature(next(iter(bodies.values())))  # type: ignore[attr-defined]
     how = options.helper_options(inline=name not in APART)
     kinds: list[Any] = [types.containers.BaseNamedTuple]
@@ -70,7 +70,7 @@ def _declare_method(name: str) -> None:
 
 
 def in_memory(body: Loop) -> Loop:
-    """The compiled form of a loop, kept nowhere."""
+    """The compiled form of a loop, which is not cached."""
     return cast(Loop, _njit(body))
 
 
@@ -79,7 +79,7 @@ def _njit(body: Callable[..., Any], **more: Any) -> Any:
 
 
 def dispatcher(body: Loop, *, directory: Path | None) -> Loop:
-    """The compiled form of a loop, kept in a directory if that can be written."""
+    """The compiled form of a loop, cached in a directory if that is writable."""
     _declare()
     if directory is None:
         return in_memory(body)
@@ -96,7 +96,7 @@ def dispatcher(body: Loop, *, directory: Path | None) -> Loop:
 
 
 def _kept_by_numba(body: Callable[..., Any], directory: Path) -> Any:
-    """The same in files of Numba's own, which nobody else finds or shares."""
+    """The same with Numba's own cache files, which no other process finds or shares."""
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(directory)
     try:
@@ -106,9 +106,9 @@ def _kept_by_numba(body: Callable[..., Any], directory: Path) -> Any:
 
 
 def load(body: Callable[..., Any], arguments: Any, *, directory: Path) -> Callable[..., Any] | None:
-    """The compiled form of a loop for arguments of these types, if a directory holds it.
+    """The compiled form of a loop for arguments of these types, or None if it is not cached.
 
-    In its own files Numba finds it by itself, or compiles it here.
+    With its own cache files Numba loads or compiles it here.
     """
     _declare()
     if not options.uses_private():
@@ -126,14 +126,14 @@ def load(body: Callable[..., Any], arguments: Any, *, directory: Path) -> Callab
 
 
 def compile_for(body: Callable[..., Any], arguments: Any, *, own: tuple[Path, ...]) -> None:
-    """Have a dispatcher compile its loop for arguments of these types, unless it is compiled."""
+    """Compile a dispatcher's loop for arguments of these types, unless it is compiled."""
     _declare()
     with _faster():
         try:
             cast(Any, body).compile(_types(body, arguments))
         except NumbaError as error:
             raise InternalError(_in_short(str(error), own)) from error
-        except OSError as error:  # it is compiled, and Numba cannot keep it
+        except OSError as error:  # it is compiled, but Numba cannot cache it
             cache.tell_not_kept(error)
 
 
@@ -146,7 +146,7 @@ def _faster() -> AbstractContextManager[None]:
 
 
 def is_compiled(body: Callable[..., Any], arguments: Any) -> bool:
-    """Whether a dispatcher has its loop compiled for arguments of these types."""
+    """Return whether a dispatcher has its loop compiled for arguments of these types."""
     return _types(body, arguments) in cast(Any, body).overloads
 
 
@@ -155,7 +155,7 @@ def _types(made: Any, arguments: Any) -> tuple[Any, ...]:
 
 
 def by_reference(arguments: tuple[Any, ...], places: tuple[int, ...]) -> tuple[Any, ...]:
-    """The arguments, those in these places as references where those can be had."""
+    """The arguments, with references in these places where the layout allows them."""
     reference = _reference() if places else None
     if reference is None:
         return arguments
@@ -172,21 +172,21 @@ def _reference() -> Callable[[Any], Any] | None:
 
 
 def entry_point(body: Callable[..., Any], arguments: Any) -> Callable[..., Any]:
-    """What a dispatcher calls for arguments of these types, which are not looked at any more."""
+    """The machine code that a dispatcher calls for these types, without type checks."""
     if not options.uses_private():
         return body
     return cast(Any, body).overloads[_types(body, arguments)].entry_point
 
 
 def _in_short(text: str, own: tuple[Path, ...]) -> str:
-    """The line of the user's file that does not compile, from the pages that Numba prints."""
+    """The line of the user's file that does not compile, extracted from Numba's message."""
     places = re.findall(r'File "([^"]+)", line (\d+)', text)
-    found = [f"{file}:{line}" for file, line in places if Path(file).resolve() in own]
-    where = found[-1] if found else (f"{places[-1][0]}:{places[-1][1]}" if places else "the engine")
+    lines = [f"{file}:{line}" for file, line in places if Path(file).resolve() in own]
+    where = lines[-1] if lines else (f"{places[-1][0]}:{places[-1][1]}" if places else "the engine")
     causes = re.findall(
         r"(Unknown attribute .*|Untyped global name .*|Cannot unify .*|NameError: .*|"
         r"Cannot determine .*|Only accept returning .*|Use of unsupported .*)",
         text,
     )
-    cause = causes[-1].strip() if causes else "it cannot be compiled"
+    cause = causes[-1].strip() if causes else "it does not compile"
     return f"{where}: {cause[:160]} (run it interpreted to step through)"

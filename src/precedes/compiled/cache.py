@@ -1,8 +1,8 @@
-"""Where machine code is kept: a directory named by a digest of all that it was made of.
+"""Cache of machine code: a directory named by a digest of everything that it was made from.
 
 Numba keys a cache entry by the file that defines the loop alone: an edited protocol would go on
-returning its old results. Processes on several machines may share the place (see ``stored``);
-what is read from it is run, so nobody else should be able to write there.
+returning its old results. Processes on several machines may share the directory (see ``stored``);
+machine code from it is executed, so no other user should be able to write to it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _VERSION: Final = re.compile("[0-9a-f]{24}")  # the name of a directory with mac
 
 
 def sources_digest(extra: Iterable[Path] = ()) -> str:
-    """A digest of what runs are made of, of ``extra``, and of the compile options."""
+    """A digest of the sources of runs, of ``extra``, and of the compile options."""
     return sources.digest(extra, more=f"{toolchain()} {sources.digest_of_runs()}")
 
 
 def cache_root() -> Path:
-    """Where machine code is kept: ``PRECEDES_CACHE``, or the user's cache directory."""
+    """The cache directory: ``PRECEDES_CACHE``, or the user's cache directory."""
     configured = os.environ.get("PRECEDES_CACHE")
     if configured:
         return Path(configured)
@@ -44,23 +44,23 @@ def cache_root() -> Path:
 
 
 def spare_root() -> Path:
-    """Where machine code goes that cannot be kept in ``cache_root``.
+    """The directory for machine code that cannot be kept in ``cache_root``.
 
     Raises OSError if it is not a directory that only this user can write.
     """
     path = Path(tempfile.gettempdir()) / f"precedes-{os.getuid()}"
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise PermissionError(f"{path} belongs to somebody else")
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise PermissionError(f"{path} belongs to another user")
     return path
 
 
 def directory_of(parts: tuple[Path, ...], key: type | None) -> Path | None:
     """The directory below a root for code made of these files, for a state class.
 
-    None if one of the files was edited since this process began, whose code is the old one.
+    None if one of the files was edited since this process began, which runs the old code.
     """
     if not sources.are_as_imported(parts):
         return None
@@ -69,9 +69,9 @@ def directory_of(parts: tuple[Path, ...], key: type | None) -> Path | None:
 
 
 def make_room(directory: Path) -> None:
-    """Make a directory for machine code; of the others, those used last are kept.
+    """Make a directory for machine code, and remove the least recently used ones.
 
-    One that exists already may be somebody else's, and only be read.
+    An existing directory may belong to another user and be read-only.
     """
     version = directory.parent
     if not version.exists():
@@ -86,25 +86,25 @@ def make_room(directory: Path) -> None:
 def _used_s(path: Path) -> float:
     try:
         return path.stat().st_mtime
-    except OSError:  # another process, or machine, makes room as well
+    except OSError:  # another process, or machine, removes them too
         return 0.0
 
 
 def name_of(body: Callable[..., Any]) -> str:
-    """The beginning of the names of files with a loop's machine code."""
+    """The common prefix of the names of files with a loop's machine code."""
     return body.__qualname__.replace("<", "").replace(">", "")
 
 
 def forms_in(directory: Path, body: Callable[..., Any]) -> frozenset[tuple[Path, int]]:
     """The files with a loop's machine code, for this processor or others, and their times.
 
-    Numba's own files lie in a directory of their own.
+    Numba's own files are in a directory of their own.
     """
-    found = set()
+    forms = set()
     for path in directory.rglob(f"{name_of(body)}-*{SUFFIX}"):
         with contextlib.suppress(OSError):
-            found.add((path, path.stat().st_mtime_ns))
-    return frozenset(found)
+            forms.add((path, path.stat().st_mtime_ns))
+    return frozenset(forms)
 
 
 def keep(path: Path, content: bytes) -> None:
@@ -122,7 +122,7 @@ def keep(path: Path, content: bytes) -> None:
 
 
 def tell_not_kept(error: OSError) -> None:
-    """Say once in a process that the cache cannot be written, which is no reason to fail."""
+    """Log once in a process that the cache is not writable, which is not an error."""
     waiting.tell_once(
         f"cannot keep compiled code in {cache_root()} ({error.strerror or error}): make room "
         "there, or set PRECEDES_CACHE to a directory that can be written"
@@ -130,7 +130,7 @@ def tell_not_kept(error: OSError) -> None:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Take a lock unless somebody has it; where there are no locks, everybody gets it."""
+    """Take a lock unless another process holds it; without support for locks, always succeed."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -141,18 +141,18 @@ def try_lock(descriptor: int) -> bool:
 
 
 def unlock(descriptor: int) -> None:
-    """Give a lock back."""
+    """Release a lock."""
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody holds the lock of a file."""
+    """Return whether a process holds the lock of a file."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # nobody has locked it yet
+    except OSError:  # never locked
         return False
     return False

@@ -1,4 +1,4 @@
-"""Background compilation: a process of its own makes machine code, everybody else loads its file.
+"""Background compilation: a separate process makes machine code, the others load its file.
 
 A loop without machine code runs interpreted at first. ``Code.begin`` starts a compiler for it,
 ``Code.load`` returns the machine code as soon as its file exists. Hosts call both again and again,
@@ -6,9 +6,9 @@ between two slices of a run or two turns of a live member.
 
 A compiler survives the process that started it. It holds the lock of a file in the cache for as
 long as it runs, so there is one for each protocol and version of its sources, on a machine or on
-all that share the cache; a log next to the lock says what it does. It ends when it exceeds a bound
+all that share the cache; it writes a log next to the lock. It ends when it exceeds a bound
 of time or memory, when its sources are edited, and when the cache is removed. The lock of a
-compiler that was killed is free, so that whoever waits for it starts another, once.
+compiler that was killed is free, so that a process that waits for it starts another, once.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ RECIPES: Final = {
     "live": "precedes.live.member.node:work",
     "audit": "precedes.audit.compiling:work",
 }
-# Of a protocol that is used for the first time both are made, what is wanted first.
+# For a protocol that is used for the first time both are made, the requested one first.
 OF_PROTOCOLS: Final = ("simulator", "live")
 
 # Bounds of a compiler. The largest protocol takes 40 CPU-seconds and half a gigabyte.
@@ -70,7 +70,7 @@ WALL_S_MAX: Final = 3600.0
 ADDRESS_BYTES_MAX: Final = 8 << 30
 RESERVE_MIB: Final = "64"  # of each table of a state that is only compiled for
 
-# Whoever waits for something on this machine goes first; then whoever may want something later.
+# Foreground work has priority over a compiler, and a requested loop over one for later use.
 NICENESS, NICENESS_LATER = 5, 14
 LOOK_S: Final = 0.05
 WATCH_S: Final = 2.0
@@ -81,7 +81,7 @@ NOTE_BYTES_MAX: Final = 4096
 LOGS_KEPT: Final = 100
 JOBS: Final = "compilers"  # the folder of locks and logs
 
-# The child has the modules of this process, wherever those were found.
+# The child imports from the same paths as this process.
 _START: Final = """
 import json, sys
 order = json.loads(sys.argv[1])
@@ -102,7 +102,7 @@ _is_compiler = False  # this process is one
 class Code(Generic[P, R]):
     """The machine code of a loop for one state class: loaded when it is there, or to be made.
 
-    ``failure`` says in a line why there will be none.
+    ``failure`` is the reason, in one line, why there will be none.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Code(Generic[P, R]):
         self._subject = subject
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
-        self._is_homeless = False  # there is nowhere to keep it
+        self._is_homeless = False  # no writable cache directory
         self._unfit: frozenset[tuple[Path, int]] = frozenset()  # for other processors
 
     @functools.cached_property
@@ -141,20 +141,20 @@ class Code(Generic[P, R]):
         return roots
 
     def files(self) -> frozenset[tuple[Path, int]]:
-        """The files with machine code, as far as is known for this processor, and their times."""
+        """The files with machine code, as far as known for this processor, and their times."""
         if self._directory is None:
             return frozenset()
-        body, found = self._entry.interpreted, set[tuple[Path, int]]()
+        body, forms = self._entry.interpreted, set[tuple[Path, int]]()
         for root in self._roots():
-            found |= cache.forms_in(root / self._directory, body)
-        return frozenset(found - self._unfit)
+            forms |= cache.forms_in(root / self._directory, body)
+        return frozenset(forms - self._unfit)
 
     def is_cached(self) -> bool:
-        """Whether there seems to be machine code, which ``load`` finds out."""
+        """Return whether there seems to be machine code; only ``load`` makes sure."""
         return bool(self.files())
 
     def is_being_made(self) -> bool:
-        """Whether a compiler is at work, started by this process or another."""
+        """Return whether a compiler is running, started by this process or another."""
         is_ours = self._process is not None and self._process.poll() is None
         return is_ours or any(cache.is_locked(root / self._job) for root in self._roots())
 
@@ -171,11 +171,11 @@ class Code(Generic[P, R]):
         return cache.cache_root() / self._job
 
     def begin(self, *, then: bool = False, afresh: bool = False) -> None:
-        """Have a compiler at work, unless there is machine code or a reason why there is none.
+        """Start a compiler, unless there is machine code or a reason why there is none.
 
-        It takes milliseconds. Called again while one waits, it starts another compiler in place of
-        one that was killed. ``then``: the compiler makes the protocol's other loop as well.
-        ``afresh``: failures of earlier compilers do not count.
+        It takes milliseconds. Called again during a wait, it replaces a compiler that was killed.
+        ``then``: the compiler makes the protocol's other loop as well.
+        ``afresh``: ignore failures of earlier compilers.
         """
         with _mutex:
             if self.failure or self.process_id or self.is_cached():
@@ -200,17 +200,19 @@ class Code(Generic[P, R]):
                     os.close(lock)
                 return
             self._is_homeless = True
-            self.failure = f"compiled code can be kept nowhere ({error and error.strerror})"
+            self.failure = (
+                f"no directory for compiled code is writable ({error and error.strerror})"
+            )
 
     def open_lock(self, root: Path) -> int:
-        """The descriptor of the file that a compiler locks, with nothing locked."""
+        """The descriptor of the file that a compiler locks, not locked yet."""
         assert self._directory is not None
         cache.make_room(root / self._directory)
         (root / JOBS).mkdir(exist_ok=True)
         return os.open(root / self._job, os.O_RDWR | os.O_CREAT, 0o666)
 
     def _start(self, root: Path, lock: int, *, then: bool, afresh: bool) -> None:
-        """Start a compiler, which inherits the lock, unless that was tried in vain."""
+        """Start a compiler, which inherits the lock, unless too many have failed."""
         import subprocess
 
         note: Note = {} if afresh else _read_note(lock)
@@ -235,7 +237,7 @@ class Code(Generic[P, R]):
         _forget_jobs(root / JOBS)
         _write_note(lock, {"starts": starts + 1})
         self._starts += 1
-        # The bytecode, which machine code is kept by, must be the same there.
+        # The bytecode, by which machine code is keyed, must be the same there.
         flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         changes = {"PRECEDES_CACHE": str(root.absolute()), "PRECEDES_TIER": "compiled"}
         changes |= {"PRECEDES_RESERVE_MIB": RESERVE_MIB, "OPENBLAS_NUM_THREADS": "1"}
@@ -255,29 +257,29 @@ class Code(Generic[P, R]):
         return cast("Entry[..., R]", self._entry).prepare(self._key, self._own, *arguments)
 
     def load(self, *arguments: Any) -> Callable[P, R] | None:
-        """The machine code for arguments of these types; None if there is none as yet.
+        """The machine code for arguments of these types; None if there is none yet.
 
         It calls nothing. It takes a fraction of a second and may run in a thread. Files for other
-        processors count as absent from now on.
+        processors count as absent from then on.
         """
-        found = self._entry.ready(self._key, self._own, arguments)
-        if found is not None or self._directory is None or not self.is_cached():
-            return found
+        machine_code = self._entry.ready(self._key, self._own, arguments)
+        if machine_code is not None or self._directory is None or not self.is_cached():
+            return machine_code
         with _mutex:
-            found = self._entry.ready(self._key, self._own, arguments)
+            machine_code = self._entry.ready(self._key, self._own, arguments)
             for root in self._roots():
-                if found is None:
+                if machine_code is None:
                     directory = root / self._directory
-                    found = self._entry.load(self._key, self._own, arguments, directory)
-            if found is None:
+                    machine_code = self._entry.load(self._key, self._own, arguments, directory)
+            if machine_code is None:
                 self._unfit |= self.files()
-        return found
+        return machine_code
 
     def wait(self, *arguments: Any, text: str = "") -> Callable[P, R]:
-        """The machine code for arguments of these types, as soon as a compiler has made it.
+        """Wait for the machine code for arguments of these types, and return it.
 
-        ``text`` says what is waited for. InternalError if it cannot be made; where it can be kept
-        nowhere it is made here.
+        ``text`` describes the wait. InternalError if it cannot be made; without a writable cache
+        directory it is made here.
         """
         if _is_compiler:
             return self._make_here(*arguments)
@@ -303,14 +305,14 @@ class Code(Generic[P, R]):
 
 
 class Note(TypedDict, total=False):
-    """What the file of a lock says: starts since the last result, and why there is no code."""
+    """Contents of a lock file: starts since the last result, and why there is no code."""
 
     starts: int
     failure: str
 
 
 def _read_note(lock: int) -> Note:
-    """The note of earlier compilers; an old one does not count."""
+    """The note of earlier compilers; an expired one is ignored."""
     if time.time() - os.fstat(lock).st_mtime > NOTES_EXPIRE_S:
         return {}
     with contextlib.suppress(ValueError):
@@ -338,7 +340,7 @@ _started: Final[list[subprocess.Popen[bytes]]] = []
 
 @atexit.register
 def _leave() -> None:
-    """Compilers survive this process: nobody waits for them here."""
+    """Detach from compilers, which survive this process: their exit is not awaited here."""
     for process in _started:
         process.returncode = process.returncode or 0
 
@@ -361,7 +363,7 @@ def code_of(
 
 
 def tell_failure(code: Code[..., Any], label: str) -> None:
-    """Say once why a protocol stays interpreted."""
+    """Log once why a protocol stays interpreted."""
     waiting.tell_once(f"{label} stays interpreted, which is slow: {code.failure}")
 
 
@@ -372,17 +374,17 @@ class Item(NamedTuple):
     codes: tuple[Code[..., Any], ...]
 
     def failure(self) -> str | None:
-        """Why it cannot be compiled."""
+        """The reason for which it does not compile."""
         return next((code.failure for code in self.codes if code.failure), None)
 
     def is_kept(self) -> bool:
-        """Whether all of it is where it belongs."""
+        """Return whether all of it is in the cache."""
         root = cache.cache_root()
         files = [[path for path, _ in code.files()] for code in self.codes]
-        return all(any(path.is_relative_to(root) for path in found) for found in files)
+        return all(any(path.is_relative_to(root) for path in paths) for paths in files)
 
     def is_over(self, *, afresh: bool = False) -> bool:
-        """Whether all of it is compiled, or something cannot be; else a compiler is at work."""
+        """Return whether all of it is compiled, or something cannot be; else a compiler runs."""
         missing = next((code for code in self.codes if not code.is_cached()), None)
         if missing is not None:
             missing.begin(afresh=afresh)
@@ -392,9 +394,9 @@ class Item(NamedTuple):
 def make_all(
     items: Iterable[Item], *, jobs: int, afresh: bool = False
 ) -> Iterator[tuple[Item, float]]:
-    """Have things compiled, so many at a time; each, when it is over, with the seconds it took.
+    """Compile items, a bounded number at a time; yield each when done, with the seconds it took.
 
-    ``afresh``: failures of earlier compilers do not count.
+    ``afresh``: ignore failures of earlier compilers.
     """
     left = deque(items)
     running: dict[Item, float] = {}
@@ -432,12 +434,12 @@ class Work(NamedTuple):
 
 
 def main(*, recipes: list[str], subject: str, lock: int) -> None:
-    """Be a compiler: make what the first recipe names, whose lock this is, then the others."""
+    """Run as a compiler: make the first recipe, which this lock belongs to, then the others."""
     global _is_compiler
     _is_compiler = True
     faulthandler.enable()
     os.nice(NICENESS)
-    with contextlib.suppress(ValueError):  # there are lower bounds already
+    with contextlib.suppress(ValueError):  # lower bounds are set already
         _, most = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_S_MAX, most))
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_BYTES_MAX, ADDRESS_BYTES_MAX))
@@ -454,7 +456,7 @@ def main(*, recipes: list[str], subject: str, lock: int) -> None:
 
 
 def _make(recipe: str, subject: str, lock: int | None) -> bool:
-    """Compile what a recipe names, unless another process does; whether it can be compiled."""
+    """Compile a recipe unless another process does; return whether it can be compiled."""
     began_s, failure = time.monotonic(), None
     try:
         module, _, function = recipe.partition(":")
@@ -471,7 +473,7 @@ def _make(recipe: str, subject: str, lock: int | None) -> bool:
             watch.start()
         work.compile()
         if not code.is_cached():
-            failure = "compiled code cannot be kept"
+            failure = "compiled code cannot be cached"
     except PrecedesError as error:
         failure = str(error)
     except BaseException as error:
@@ -487,13 +489,13 @@ def _make(recipe: str, subject: str, lock: int | None) -> bool:
 
 
 def _say(text: str) -> None:
-    """Write a line into the log."""
+    """Write a line to the log."""
     with contextlib.suppress(OSError):  # the disk may be full
         print(time.strftime("%Y-%m-%d %H:%M:%S"), text, flush=True)
 
 
 def _watch(lock: int, path: Path, parts: tuple[Path, ...]) -> None:
-    """End this process when nobody can use what it makes, or it takes too long."""
+    """End this process when its result is of no use any more, or takes too long."""
     end_s, before = time.monotonic() + WALL_S_MAX, sources.digest(parts)
     while time.monotonic() < end_s and path.exists() and sources.digest(parts) == before:
         time.sleep(WATCH_S)

@@ -1,4 +1,4 @@
-"""Bytes copied by one move of memory, in versions of Numba whose inside is known."""
+"""Bytes copied by one memmove, in versions of Numba whose internals are known."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _move(typing: Any, target: Any, at: Any, source: Any, first: Any, count: Any
 
 
 def make_copy(body: Any) -> None:
-    """Have a function ``(source, first, target, at, count)`` compiled to one move of memory."""
+    """Compile a function ``(source, first, target, at, count)`` to one memmove."""
 
     def choose(source: Any, first: Any, target: Any, at: Any, count: Any) -> Any:
         return lambda source, first, target, at, count: _move(target, at, source, first, count)

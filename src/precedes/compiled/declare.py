@@ -1,7 +1,7 @@
 """Functions that compiled code may call, declared without a compiler.
 
-Each stays a plain Python function. What Numba has to know of it waits in ``DECLARED`` until the
-first loop is compiled: who only reads, lists or interprets protocols never imports Numba.
+Each stays a plain Python function. Its declaration is kept in ``DECLARED`` until the first loop is
+compiled: a process that only reads, lists or interprets protocols never imports Numba.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ZERO: Final = 0
 
 
 class Declared(NamedTuple):
-    """A function, what finds its body for types of arguments, and whether that is inlined."""
+    """A function, the selector of its body by types of arguments, and whether it is inlined."""
 
     function: Callable[..., Any]
     choose: Callable[..., Any]
@@ -32,7 +32,7 @@ class Declared(NamedTuple):
 
 
 class _NoMethods(NamedTuple):
-    """What every named tuple has."""
+    """Attributes that every named tuple has."""
 
 
 DECLARED: Final[list[Declared]] = []
@@ -45,8 +45,8 @@ def function(*, inline: bool = True, loop: Callable[..., Any] | None = None) -> 
     """Make a helper callable from compiled code; called from Python it stays plain Python.
 
     ``inline=False`` keeps a large or rarely used helper out of line, to save compile time.
-    ``loop`` is what is compiled in place of it, if it leaves to NumPy what compiled code does in
-    a loop; a test compares the two.
+    ``loop`` is compiled in its place if the function uses NumPy where compiled code uses a
+    loop; a test compares the two.
     """
 
     def decorate(body: F) -> F:
@@ -62,7 +62,7 @@ def function(*, inline: bool = True, loop: Callable[..., Any] | None = None) -> 
 def methods(*, apart: tuple[str, ...] = ()) -> Callable[[C], C]:
     """Make the methods of a NamedTuple callable from compiled code, ``apart`` out of line.
 
-    Methods of one name have the same parameters in all classes. To compiled code a method hides
+    Methods of one name have the same parameters in all classes. In compiled code a method hides
     the fields of that name in all other named tuples: there must be none.
     """
 
@@ -78,7 +78,7 @@ def methods(*, apart: tuple[str, ...] = ()) -> Callable[[C], C]:
 def copy_bytes(
     source: NDArray[np.uint8], first: int, target: NDArray[np.uint8], at: int, count: int
 ) -> None:
-    """Copy bytes from one array to another; the caller has made sure that they are there.
+    """Copy bytes from one array to another; the caller has checked the bounds.
 
     A compiled loop would test each index for wrap-around; a slice would allocate.
     """
@@ -86,14 +86,14 @@ def copy_bytes(
 
 
 def prefetch(table: NDArray[Any], row: int) -> None:
-    """Have a row, or a word, fetched from memory: it is about to be read.
+    """Prefetch a row, or a word, that is about to be read.
 
-    Compiled code goes on meanwhile; interpreted, there is nothing to do.
+    Compiled code continues meanwhile; interpreted, it does nothing.
     """
 
 
 class GenericFunction(Generic[P, R]):
-    """What ``generic`` returns: callable, with ``register`` and ``implementation``."""
+    """Return type of ``generic``: callable, with ``register`` and ``implementation``."""
 
     def __init__(self, stub: Callable[P, R], *, optional: bool) -> None:
         self.name = stub.__name__
@@ -116,7 +116,7 @@ class GenericFunction(Generic[P, R]):
         return self._table.get(state_class, self._default)
 
     def registered(self, state_class: type) -> bool:
-        """Whether this very class has its own body."""
+        """Return whether this very class has its own body."""
         return state_class in self._table
 
 
@@ -155,6 +155,6 @@ def register(target: Callable[..., Any], state_class: type) -> Callable[[F], F]:
 
 
 def registered(target: Callable[..., Any], state_class: type) -> bool:
-    """Whether a generic function has a body of its own for this class."""
+    """Return whether a generic function has a body of its own for this class."""
     dispatch: GenericFunction[Any, Any] = target.dispatch  # type: ignore[attr-defined]
     return dispatch.registered(state_class)

@@ -21,7 +21,7 @@ class Entry(Generic[P, R]):
     There is one compiled dispatcher per ``key`` (the state's class), so that the cache index of
     one protocol never has to import another's file, and files outside the package (a user's own
     protocol) can take part in the digest through ``own``. ``job`` is what a compiler makes the
-    machine code with (``compiler.RECIPES``). Hosts get it from a ``compiler.Code``.
+    machine code with (``compiler.RECIPES``). Hosts get the machine code from a ``compiler.Code``.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Entry(Generic[P, R]):
         job: str = "",
         by_reference: tuple[str, ...] = (),
     ) -> None:
-        """``by_reference`` names the tuples of arrays of which only the address is handed over."""
+        """``by_reference`` names the tuples of arrays that are passed by reference."""
         self.interpreted = body
         self.label = label
         self.job = job
@@ -67,7 +67,7 @@ class Entry(Generic[P, R]):
     def ready(
         self, key: type | None, own: tuple[Path, ...], arguments: tuple[Any, ...]
     ) -> Callable[P, R] | None:
-        """The compiled form for arguments of these types, if this process has it already."""
+        """The compiled form for arguments of these types, if this process has loaded it."""
         body = self._dispatchers.get((key, own))
         if body is None:
             return None
@@ -89,9 +89,9 @@ class Entry(Generic[P, R]):
     def prepare(
         self, key: type | None, own: tuple[Path, ...], *arguments: P.args, **_none: P.kwargs
     ) -> Callable[P, R]:
-        """The compiled form for arguments of these types: loaded, or compiled here and now.
+        """The compiled form for arguments of these types: loaded, or compiled synchronously.
 
-        For compilers, and for loops that compile in a second. An entry that takes tuples by
+        For compilers, and for loops that compile within a second. An entry that takes tuples by
         reference is called through ``bind``, or with what ``handed`` returns.
         """
         if (body := self.ready(key, own, arguments)) is not None:
@@ -114,8 +114,8 @@ class Entry(Generic[P, R]):
     def bind(self, body: Callable[..., R], *arguments: Any) -> Callable[[], R]:
         """A body, interpreted or compiled, with its arguments.
 
-        For loops that are called often: what is handed over by reference, and of which types the
-        arguments are, is looked at once.
+        For loops that are called often: references are made and types of arguments are determined
+        once.
         """
         if body is not self.interpreted:
             from precedes.compiled import builder

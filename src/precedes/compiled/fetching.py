@@ -1,4 +1,4 @@
-"""What ``declare.prefetch`` is in compiled code: an instruction for each cache line."""
+"""``declare.prefetch`` in compiled code: an instruction for each cache line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CACHE_LINE_BYTES: Final = 64
 
 @extending.intrinsic  # type: ignore[untyped-decorator]
 def _fetch(typing: Any, table: Any, place: Any) -> Any:
-    """Have the line of the word at ``place``, counted from the first, fetched for reading."""
+    """Prefetch the line of the word at ``place``, counted from the first, for reading."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -31,7 +31,7 @@ def _fetch(typing: Any, table: Any, place: Any) -> Any:
 
 
 def make_prefetch(body: Any) -> None:
-    """Have a function ``(table, row)`` compiled to instructions that wait for nothing."""
+    """Compile a function ``(table, row)`` to prefetch instructions, which do not block."""
 
     def choose(table: Any, row: Any) -> Any:
         step = CACHE_LINE_BYTES // (table.dtype.bitwidth // 8)

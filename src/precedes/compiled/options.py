@@ -1,7 +1,7 @@
-"""How loops and their helpers are compiled: the version of Numba and the environment decide.
+"""Compile options of loops and their helpers, from the version of Numba and the environment.
 
-Numba itself is not imported: where compiled code is kept depends on all of this, and is asked
-for by runs that need no compiler.
+Numba itself is not imported: the path of the cache depends on all of this, also in runs that
+need no compiler.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from typing import Any, Final, NamedTuple
 
 # Versions of Numba that were run, from the first to before the last, as pyproject.toml has them.
-# In any other nothing is used that is private to Numba, which is slower.
+# With any other version nothing is used that is private to Numba, which is slower.
 TESTED: Final = ((0, 60), (0, 69))
 
 # Of these, the ones whose code generator is as shortcuts.py expects it.
@@ -22,7 +22,7 @@ SHORTENED: Final = ((0, 62), (0, 69))
 
 
 class Switches(NamedTuple):
-    """What ``PRECEDES_<NAME>``, 0 or 1, turns off or on, for tests; caches differ by all of it."""
+    """Options that ``PRECEDES_<NAME>``, 0 or 1, turns off or on, for tests; all are cache keys."""
 
     # Every array is owned by the Python caller and nothing is allocated inside compiled code, so
     # reference counts of arrays never matter there; leaving them out makes the event queue 3.5x
@@ -30,12 +30,12 @@ class Switches(NamedTuple):
     reference_counting: bool = False
     # Out-of-range indices raise instead of corrupting memory, at about half the speed.
     bounds_checks: bool = False
-    # Names and options that are private to Numba: what follows here, options that are documented
-    # nowhere, and files of our own for compiled code. Off is as with a version never tried.
+    # Names and options that are private to Numba: the options below, options without
+    # documentation, and our own cache files. Off is the same as an untested version.
     private: bool = True
-    # Shorter ways through the inside of Numba, which halve the time to compile.
+    # Shortcuts through Numba's internals, which halve the time to compile.
     shortcuts: bool = True
-    # Tuples of arrays handed over by reference, to loops that want it.
+    # Tuples of arrays passed by reference, to loops that declare it.
     references: bool = True
 
 
@@ -54,32 +54,32 @@ SWITCHES: Final = _read_switches()
 
 @functools.cache
 def numba_version() -> str:
-    """The version of Numba that is installed: a look at a file of a few lines."""
+    """The installed version of Numba, read from a file of a few lines."""
     return importlib.metadata.version("numba")
 
 
 def _is_in(versions: tuple[tuple[int, int], tuple[int, int]]) -> bool:
-    found = re.match(r"(\d+)\.(\d+)", numba_version())
-    return found is not None and versions[0] <= (int(found[1]), int(found[2])) < versions[1]
+    match = re.match(r"(\d+)\.(\d+)", numba_version())
+    return match is not None and versions[0] <= (int(match[1]), int(match[2])) < versions[1]
 
 
 def uses_private() -> bool:
-    """Whether anything private to Numba is used."""
+    """Return whether anything private to Numba is used."""
     return SWITCHES.private and _is_in(TESTED)
 
 
 def uses_shortcuts() -> bool:
-    """Whether ``shortcuts`` is."""
+    """Return whether ``shortcuts`` is used."""
     return SWITCHES.shortcuts and uses_private() and _is_in(SHORTENED)
 
 
 def uses_references() -> bool:
-    """Whether ``pointers`` is, if arrays are laid out as it expects."""
+    """Return whether ``pointers`` is used: only if arrays are laid out as it expects."""
     return SWITCHES.references and uses_private()
 
 
 def helper_options(*, inline: bool) -> dict[str, Any]:
-    """How Numba compiles a helper; a loop that Python calls is compiled like one out of line.
+    """Numba's options for a helper; a loop that Python calls is compiled like one out of line.
 
     No fast-math: compiled and interpreted arithmetic must agree to the last bit.
     """
@@ -95,7 +95,7 @@ def helper_options(*, inline: bool) -> dict[str, Any]:
 
 @functools.cache
 def toolchain() -> str:
-    """What compiled code depends on beside its sources."""
+    """Everything but its sources that compiled code depends on."""
     used = (uses_private(), uses_shortcuts(), uses_references())
     versions = f"numba {numba_version()} python {sys.version_info[:3]}"
     return f"{SWITCHES} {helper_options(inline=True)} {used} {versions}"

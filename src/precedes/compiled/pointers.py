@@ -1,14 +1,14 @@
-"""Named tuples of arrays and integers, handed to compiled code by reference.
+"""Named tuples of arrays and integers, passed to compiled code by reference.
 
-Numba hands a tuple over by value: each array of it as seven numbers or more, anew at every call
-of a helper, and from Python after a look at every array. A member of a live group has some fifty
-of them. Here the numbers are written down once, and what is handed over is where they stand;
+Numba passes a tuple by value: each array of it as seven numbers or more, again at every call
+of a helper, and from Python after type checks of every array. A member of a live group has some
+fifty of them. Here the numbers are written to memory once, and their address is passed;
 compiled code reads those that it uses. Nothing changes for code that runs interpreted, nor in the
 source of the functions: an attribute of the reference is the array, or a reference to the tuple,
 of that name.
 
-This relies on how Numba lays out arrays and tuples in memory: ``is_laid_out_as_expected`` asks
-its own description of them.
+This relies on Numba's memory layout of arrays and tuples: ``is_laid_out_as_expected`` compares
+it with Numba's own description of them.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class ReferenceType(types.Type):
 
     def __init__(self, referent: Any) -> None:
         self.referent = referent
-        # As for the tuple itself: what a generic function is chosen by.
+        # As for the tuple itself: dispatch of generic functions uses it.
         self.instance_class = referent.instance_class
-        # Types name compiled functions, and the whole list of arrays would be in every name.
+        # Types are part of the names of compiled functions; the list of arrays would be too long.
         digest = hashlib.sha256(str(referent).encode()).hexdigest()[:12]
         super().__init__(f"reference({referent.instance_class.__name__} {digest})")
 
     @property
     def key(self) -> Any:
-        """What makes two of them the same."""
+        """The key by which two of them are equal."""
         return self.referent
 
     def place(self, name: str) -> int:
-        """Which field has a name."""
+        """Index of the field with a name."""
         return int(self.referent.fields.index(name))
 
 
@@ -63,8 +63,8 @@ class _Attributes(AttributeTemplate):  # type: ignore[misc]
     def generic_resolve(self, reference: ReferenceType, name: str) -> Any:
         if name not in reference.referent.fields:
             return None
-        found = reference.referent[reference.place(name)]
-        return ReferenceType(found) if isinstance(found, NamedTupleType) else found
+        kind = reference.referent[reference.place(name)]
+        return ReferenceType(kind) if isinstance(kind, NamedTupleType) else kind
 
 
 @lower_getattr_generic(ReferenceType)  # type: ignore[untyped-decorator]
@@ -77,24 +77,24 @@ def _get(context: Any, builder: Any, reference: ReferenceType, value: Any, name:
 
 
 def _load(builder: Any, pointer: Any, kind: Any) -> Any:
-    """Load word by word: what is not used is left out.
+    """Load word by word: unused words are left out.
 
-    Nothing that runs compiled changes what it reads here, so that a value need not be read again
-    behind every write to an array.
+    Compiled code changes nothing that it reads here, so that a value need not be read again
+    after every write to an array.
     """
     if not isinstance(kind, (ir.LiteralStructType, ir.ArrayType)):
         loaded = builder.load(pointer)
         loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
         return loaded
-    found = ir.Constant(kind, ir.Undefined)
+    value = ir.Constant(kind, ir.Undefined)
     for i, element in enumerate(kind.elements if hasattr(kind, "elements") else kind):
         part = _load(builder, cgutils.gep_inbounds(builder, pointer, 0, i), element)
-        found = builder.insert_value(found, part, i)
-    return found
+        value = builder.insert_value(value, part, i)
+    return value
 
 
 class Reference:
-    """Where the arrays of a named tuple are written down; it keeps them from being freed."""
+    """Memory with the addresses of the arrays of a named tuple; it keeps them from being freed."""
 
     __slots__ = ("_numba_type_", "_words", "address", "referent")
 
@@ -107,13 +107,13 @@ class Reference:
         self.address = self._words.ctypes.data
 
 
-# What compiled code finds in an array, in this order.
+# The words of an array in compiled code, in this order.
 FIELDS: Final = ("meminfo", "parent", "nitems", "itemsize", "data", "shape", "strides")
 WORD_BYTES: Final = 8
 
 
 def _write_down(value: Any, words: list[int]) -> None:
-    """The words of an array, or of all in a tuple, as compiled code expects them."""
+    """Write the words of an array, or of all in a tuple, as compiled code expects them."""
     if isinstance(value, tuple):
         for part in value:
             _write_down(part, words)
@@ -135,7 +135,7 @@ class _Inner(NamedTuple):
 
 
 def is_laid_out_as_expected() -> bool:
-    """Whether Numba has arrays and tuples in memory as they are written down here."""
+    """Return whether Numba's memory layout of arrays and tuples is the one written here."""
     numbers, table = np.zeros(1, np.int64), np.zeros((1, 1), np.int32)
     octets = np.zeros((1, 1, 1), np.uint8)
     alike, unlike = _Inner(numbers, numbers), _Inner(octets[:, 0, 0], table)
@@ -146,7 +146,7 @@ def is_laid_out_as_expected() -> bool:
 
 
 def _words(kind: Any) -> int:
-    """The words of an array or tuple in compiled code; 0 if they are not those expected."""
+    """Number of words of an array or tuple in compiled code; 0 if they are not those expected."""
     context = registry.cpu_target.target_context
     model = context.data_model_manager.lookup(kind)
     value = model.get_value_type()
@@ -158,8 +158,8 @@ def _words(kind: Any) -> int:
     else:
         sizes = [_words(part) for part in kind]
         is_known = _parts(value) == [context.get_value_type(part) for part in kind]
-    found = [context.get_abi_sizeof(part) for part in (*_parts(value), value)]
-    return sum(sizes) if is_known and found == [WORD_BYTES * n for n in (*sizes, sum(sizes))] else 0
+    space = [context.get_abi_sizeof(part) for part in (*_parts(value), value)]
+    return sum(sizes) if is_known and space == [WORD_BYTES * n for n in (*sizes, sum(sizes))] else 0
 
 
 def _parts(value: Any) -> list[Any]:

@@ -1,15 +1,15 @@
-"""Shorter ways through the inside of Numba, taken while a loop of this package is compiled.
+"""Shortcuts through Numba's internals, active while a loop of this package is compiled.
 
-Nothing here changes what is compiled. What Numba does over and over is done once:
+Nothing here changes the result of a compilation. Work that Numba repeats is done once:
 
 - a helper is linked into the loop that calls it, not into every other helper on the way;
 - a helper is compiled once for given types, not once more for every caller whose own options
-  differ: the options of the helpers are all their own;
-- what an operator means for given types is looked up once, not at every place it stands;
-- garbage, of which a compilation makes millions of objects, is collected seldom.
+  differ: the options of the helpers are all the same;
+- the meaning of an operator for given types is looked up once, not at every occurrence;
+- garbage, of which a compilation makes millions of objects, is collected rarely.
 
-All of it relies on names that are private to Numba: ``options.SHORTENED`` are the versions that
-have them as they are used here. The rest of the process keeps Numba as it is.
+All of it relies on names that are private to Numba: ``options.SHORTENED`` lists the versions that
+have them in the expected form. The rest of the process uses Numba unchanged.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
-# Environments of compiled functions that have no address as yet.
+# Environments of compiled functions that have no address yet.
 _waiting: Final[dict[str, Any]] = {}
 
 
 def _set_environment(target: Any, name: str, environment: Any) -> None:
-    """Tell a compiled function its environment, of use to exceptions alone, once it has one."""
+    """Set the environment of a compiled function, needed for exceptions alone, once it has one."""
     if target._engine.get_global_value_address(name):
         _waiting.pop(name, None)
         codegen.JITCPUCodegen.set_env(target, name, environment)
@@ -39,10 +39,10 @@ def _set_environment(target: Any, name: str, environment: Any) -> None:
 
 
 class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
-    """The code of one function, left as it is until someone wants to run it.
+    """The code of one function, unoptimised until it has to run.
 
     Numba optimises every function together with all that it calls and makes machine code of it,
-    then does the same again in each of its callers. Of the helpers here nothing is ever called
+    then does the same again in each of its callers. The helpers here are never called
     from Python, so the loop at the top alone is finished, with all that it needs linked in once.
     """
 
@@ -72,7 +72,7 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
                 passes.run(function, builder)
 
     def _get_module_for_linking(self) -> Any:
-        # As it is: what is exported stays until all that refer to it are there.
+        # Unchanged: exported names stay until all that refer to them are linked.
         return super()._get_module_for_linking() if self._finalized else self._final_module
 
     def _exported(self) -> list[str]:
@@ -83,16 +83,16 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
         ]
 
     def finalize(self) -> None:
-        found: dict[Any, None] = {}
+        libraries: dict[Any, None] = {}
         waiting = [*self._linking_libraries]
         while waiting:
             library = waiting.pop()
-            if library not in found:
-                found[library] = None
+            if library not in libraries:
+                libraries[library] = None
                 waiting += [] if library._finalized else library._linking_libraries
-        self._linking_libraries = [*found]
+        self._linking_libraries = [*libraries]
         self._inner = [
-            name for library in found if not library._finalized for name in library._exported()
+            name for library in libraries if not library._finalized for name in library._exported()
         ]
         super().finalize()
         for name, environment in [*_waiting.items()]:
@@ -105,7 +105,7 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
 
 
 class _Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
-    """Numba's own, whose libraries wait; never made, its methods are lent to the one in use."""
+    """Numba's own, with deferred libraries; its methods replace those of the one in use."""
 
     _library_class = _Library
 
@@ -113,7 +113,7 @@ class _Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
         _set_environment(self, env_name, env)
 
 
-# What tells the helpers of this package from those of Numba: the wrapper they do without.
+# The wrapper that helpers of this package do without, which tells them from those of Numba.
 OWN_OPTION: Final = "no_cfunc_wrapper"
 
 # Objects between two collections of garbage, instead of 700; it comes to about 10 MB.
@@ -123,7 +123,7 @@ _options_seen: Final[list[dict[str, Any]]] = []
 
 
 def _options_number() -> int:
-    """A number for the options in force: comparing and hashing them whole takes Numba long."""
+    """A number for the current options: comparing and hashing them whole takes Numba long."""
     options = ConfigStack.top_or_none()
     if options is None:
         return -1
@@ -140,8 +140,8 @@ def _find_helper(template: Any, arguments: Any, keywords: Any) -> Any:
     """The compiled helper for these types, in place of ``_get_impl`` of Numba's templates."""
     number = -2 if OWN_OPTION in template._jit_options else _options_number()
     key = template.context, tuple(arguments), tuple(keywords.items()), number
-    found = template._impl_cache.get(key)
-    return template._build_impl(key, arguments, keywords) if found is None else found
+    helper = template._impl_cache.get(key)
+    return template._build_impl(key, arguments, keywords) if helper is None else helper
 
 
 _OPERATORS: Final = frozenset(getattr(operator, name) for name in operator.__all__)
@@ -166,7 +166,7 @@ def _meaning(function: Any, context: Any, arguments: Any, keywords: Any) -> Any:
 
 @contextlib.contextmanager
 def shortcuts() -> Iterator[None]:
-    """Have Numba compile in this way, here alone."""
+    """Apply the shortcuts within the block."""
     target = registry.cpu_target.target_context.codegen()
     if type(target) is not codegen.JITCPUCodegen:
         yield

@@ -31,9 +31,9 @@ class Absent(Exception):
 
 
 class Stored(caching.FunctionCache):  # type: ignore[misc]
-    """What Numba asks for compiled forms of a loop, and hands them to.
+    """Numba's interface to a cache of the compiled forms of a loop.
 
-    With ``load_only`` it raises Absent where Numba would go on and compile.
+    With ``load_only`` it raises Absent instead of letting Numba compile.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class Stored(caching.FunctionCache):  # type: ignore[misc]
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The compiled form for a signature, or None."""
-        found = super().load_overload(signature, context)
-        if found is None and self.load_only:
+        form = super().load_overload(signature, context)
+        if form is None and self.load_only:
             raise Absent
-        return found
+        return form
 
 
 class _Results(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    """How a form becomes bytes: Numba's way; where they are is not its concern."""
+    """Serialisation of a form, as Numba does it, without any paths."""
 
     def __init__(self, body: Callable[..., Any], directory: Path) -> None:
         self._lineno = body.__code__.co_firstlineno
@@ -95,15 +95,15 @@ class _Files:
         except OSError:
             return None
         if _digest(content[DIGEST_BYTES:]) != content[:DIGEST_BYTES]:
-            # Without the file, whoever looks for code sees that it has to be compiled again.
+            # Without the file, a process that looks for code sees that it has to be compiled again.
             with contextlib.suppress(OSError):
                 path.unlink()
             return None
         try:
-            found, data = pickle.loads(content[DIGEST_BYTES:])
-        except Exception:  # written by modules that are not there any more
+            stored_key, data = pickle.loads(content[DIGEST_BYTES:])
+        except Exception:  # written by modules that no longer exist
             return None
-        return data if found == key else None
+        return data if stored_key == key else None
 
     def save(self, key: Any, data: Any) -> None:
         """Keep a form, if there is room for it."""

@@ -24,25 +24,25 @@ R = TypeVar("R")
 Tier = Literal["auto", "compiled", "interpreted"]
 TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 
-# What "auto" stands for where nobody says otherwise.
+# The meaning of "auto" unless a caller overrides it.
 VARIABLE: Final = "PRECEDES_TIER"
 
 # The loops of an audit take 11 CPU-seconds to compile, and 10 us a row or a few times that when
-# they are interpreted. What has taken this long already is likely to take longer than a compiler.
+# interpreted. Work that has taken this long is likely to take longer than a compiler.
 INTERPRETED_CPU_S: Final = 3.0
-# What has taken this long has a compiler started, for the next audit.
+# After this long a compiler is started, for the next audit.
 BEGIN_CPU_S: Final = 0.5
-# Calls for more rows than this do not begin interpreted.
+# Calls with more rows than this do not start interpreted.
 ROWS_MAX: Final = 1 << 17
 
 # CPU-seconds of interpreted loops in this process, by label.
-_taken_s: Final[defaultdict[str, float]] = defaultdict(float)
+_spent_s: Final[defaultdict[str, float]] = defaultdict(float)
 # Loops that this process has loaded.
 _compiled: Final[dict[Entry[..., Any], Callable[..., Any]]] = {}
 
 
 def resolve(tier: str) -> Tier:
-    """A tier that was asked for, as it is meant here."""
+    """The tier to use for a requested one."""
     if tier not in TIERS:
         raise UserError(f"tier must be one of {', '.join(TIERS)}, not {tier!r}")
     if tier == "auto":
@@ -53,17 +53,17 @@ def resolve(tier: str) -> Tier:
 
 
 def paced(entry: Entry[P, R], *, rows: int = 0) -> Callable[P, R]:
-    """The form of a loop for a call with so many rows, interpreted while that is quicker.
+    """The form of a loop for a call with this number of rows, interpreted while that is faster.
 
     It is compiled if there is machine code, if loops with its label have taken long, or if the
-    tier says so; the compiler is then waited for, which is announced.
+    tier requires it; it then waits for the compiler, with a line that says so.
     """
     tier = resolve("auto")
     if tier == "interpreted":
         return entry.interpreted
     if entry in _compiled:
         return _compiled[entry]
-    is_worth_it = rows > ROWS_MAX or _taken_s[entry.label] > INTERPRETED_CPU_S
+    is_worth_it = rows > ROWS_MAX or _spent_s[entry.label] > INTERPRETED_CPU_S
     if tier == "compiled" or is_worth_it or code_of(entry).is_cached():
         return functools.partial(_compile, entry, tier)
     return functools.partial(_interpret, entry)
@@ -87,6 +87,6 @@ def _interpret(entry: Entry[P, R], *arguments: P.args, **none: P.kwargs) -> R:
     try:
         return entry.interpreted(*arguments, **none)
     finally:
-        _taken_s[entry.label] += time.process_time() - begin_s
-        if _taken_s[entry.label] > BEGIN_CPU_S:
+        _spent_s[entry.label] += time.process_time() - begin_s
+        if _spent_s[entry.label] > BEGIN_CPU_S:
             code_of(entry).begin()
