@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from precedes.lazy import exports
 
 if TYPE_CHECKING:
+    from precedes.audit import audit
     from precedes.comparison import Comparison, compare
     from precedes.errors import InternalError, PeerError, PrecedesError, UserError
     from precedes.progress import ProgressBar
@@ -37,6 +38,7 @@ _HOMES = {
     "Result": ".sim",
     "Scenario": ".sim",
     "UserError": ".errors",
+    "audit": ".audit",
     "compare": ".comparison",
     "from_arrow": ".trace",
     "from_pandas": ".trace",
@@ -57,6 +59,7 @@ __all__ = [
     "Result",
     "Scenario",
     "UserError",
+    "audit",
     "compare",
     "from_arrow",
     "from_pandas",

@@ -1,4 +1,4 @@
-"""Which protocols there are, by their names; none of them is imported, nor is Numba or NumPy."""
+"""Names of all protocols; importing this imports no protocol, nor Numba or NumPy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDER: Final = Path(__file__).parent / "protocols"
 def names() -> tuple[str, ...]:
     """The names of all protocols, in alphabetical order: ours and those of other packages.
 
-    What is in our folder is a protocol, a file or a package folder.
+    Every file or package folder in our own folder is a protocol.
     """
     return tuple(sorted({*ours(), *installed()}))
 
@@ -35,30 +35,30 @@ def ours() -> frozenset[str]:
 @functools.cache
 def installed() -> dict[str, list[EntryPoint]]:
     """Protocols of other packages, by the names of their entry points; ours keep their names."""
-    from importlib.metadata import entry_points  # 20 ms that our own protocols need not take
+    from importlib.metadata import entry_points  # 20 ms that our own protocols do not need
 
-    found: dict[str, list[EntryPoint]] = {}
+    entries: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=ENTRY_POINTS):
         if entry.name not in ours():
-            found.setdefault(entry.name, []).append(entry)
-    return found
+            entries.setdefault(entry.name, []).append(entry)
+    return entries
 
 
 def is_path(name: str) -> bool:
-    """Whether this means a file (``.py``) or package folder of the user's own."""
+    """Return whether this means a file (``.py``) or package folder of the user's own."""
     if name in ours() or name in installed() or "\0" in name:
         return False
     return name.endswith(".py") or "/" in name or Path(name, "__init__.py").is_file()
 
 
 def is_spec(name: str) -> bool:
-    """Whether this is the specification of a protocol of ours, ``vcube.spec``: not in ``names``."""
+    """Return whether this is a specification of our own, ``vcube.spec``: not in ``names``."""
     folder, _, module = name.rpartition(".")
     return module == "spec" and folder in ours() and (FOLDER / folder / "spec.py").is_file()
 
 
 def check(name: str) -> None:
-    """Refuse what is neither the name of a protocol nor looks like a path to one."""
+    """Raise UserError unless this is the name of a protocol or looks like a path to one."""
     if not is_spec(name) and name not in ours() and not is_path(name) and name not in names():
         hint = meant(name, names())
         raise UserError(f"there is no protocol {name!r}{hint}: choose one of {', '.join(names())}")

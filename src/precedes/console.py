@@ -1,9 +1,9 @@
 """The standard streams of a command: results on one, everything else on the other.
 
-Standard output is what was asked for: if it cannot be written, the command has failed. Standard
-error is a courtesy: what cannot be written there is dropped, and changes no exit status. How much
-is written there is a level: errors always, ``say`` unless a command is to be quiet, ``note`` if it
-is to be verbose.
+Standard output carries the result: if it cannot be written, the command has failed. Standard
+error is best effort: text that cannot be written there is dropped, and changes no exit status.
+The level decides how much is written there: errors always, ``say`` unless a command is quiet,
+``note`` if it is verbose.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ REPORT: Final = "please report it as an issue of precedes, with what --debug add
 
 
 class Level(enum.IntEnum):
-    """How much is said on standard error beside errors."""
+    """Verbosity of standard error, apart from errors."""
 
     QUIET = 0
-    USUAL = 1  # what is doubtful, and progress on a terminal
-    VERBOSE = 2  # also what is done
+    USUAL = 1  # warnings, and progress on a terminal
+    VERBOSE = 2  # also each step
 
 
 _level = Level.USUAL
 
 
 def set_level(level: Level) -> None:
-    """Say more or less from here on, in this process."""
+    """Set the level of this process."""
     global _level
     _level = level
 
 
 def is_quiet() -> bool:
-    """Whether nothing but errors is to be said."""
+    """Return whether only errors are written."""
     return _level == Level.QUIET
 
 
 def is_verbose() -> bool:
-    """Whether it is to be said what is done: for notes that cost something to make."""
+    """Return whether steps are written: for notes that are expensive to make."""
     return _level == Level.VERBOSE
 
 
 class OutputFailed(PrecedesError):
-    """Standard output cannot be written: its disk is full, or nobody reads it any more."""
+    """Standard output cannot be written: its disk is full, or its reader has closed it."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"cannot write to standard output: {error.strerror or error}")
@@ -63,7 +63,7 @@ class OutputFailed(PrecedesError):
 
 
 def show(text: object, *, end: str = "\n") -> None:
-    """Print a part of the result, at once."""
+    """Print a part of the result and flush it."""
     try:
         print(text, end=end, flush=True)
     except OSError as error:
@@ -71,20 +71,20 @@ def show(text: object, *, end: str = "\n") -> None:
 
 
 def say(text: str) -> None:
-    """Print a line about the command on standard error, unless it is to be quiet."""
+    """Print a line about the command on standard error, unless it is quiet."""
     if not is_quiet():
         complain(text)
 
 
 def note(text: str) -> None:
-    """Print a line on what is done on standard error, if the command is to be verbose."""
+    """Print a line about a step on standard error, if the command is verbose."""
     if is_verbose():
         complain(text)
 
 
 @contextlib.contextmanager
 def phase(text: str) -> Iterator[None]:
-    """Note that something begins, and how long it took."""
+    """Note that a phase begins, and how long it took."""
     note(text)
     began_s = time.monotonic()
     yield
@@ -92,12 +92,12 @@ def phase(text: str) -> Iterator[None]:
 
 
 def complain(text: str) -> None:
-    """Print a line about what is wrong on standard error, whatever the level."""
+    """Print an error on standard error, at every level."""
     write_error(f"precedes: {text}\n")
 
 
 def write_error(text: str) -> None:
-    """Write to standard error, if that is possible."""
+    """Write to standard error, if possible."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(text)
@@ -105,9 +105,9 @@ def write_error(text: str) -> None:
 
 
 def tell(error: BaseException, *, debug: bool, spelt: Mapping[str, str] | None = None) -> int:
-    """Say in a line what has ended a command; its exit status.
+    """Report in a line the error that ended a command; return its exit status.
 
-    ``spelt`` are the command's options by the names of the arguments that they stand for.
+    ``spelt`` maps names of arguments to the command's options.
     """
     if debug:
         write_error("".join(traceback.format_exception(error)))
@@ -124,7 +124,7 @@ def tell(error: BaseException, *, debug: bool, spelt: Mapping[str, str] | None =
         if not (isinstance(error, OutputFailed) and error.is_unread):
             complain(_in_options(one_line(str(error)), spelt or {}))
     elif isinstance(error, OSError) and error.strerror and not isinstance(error, ConnectionError):
-        # A full disk, a directory that may not be read: not foreseen, but no defect.
+        # A full disk, an unreadable directory: unexpected, but not a defect.
         complain(f"{error.filename or 'input or output'}: {error.strerror}")
         return Exit.MISTAKE
     else:
@@ -135,31 +135,31 @@ def tell(error: BaseException, *, debug: bool, spelt: Mapping[str, str] | None =
 
 def _in_options(text: str, spelt: Mapping[str, str]) -> str:
     """The text of an error, with arguments (`like_this`) as the options of the command."""
-    return re.sub(r"`(\w+)`", lambda found: spelt.get(found[1], found[0]), text)
+    return re.sub(r"`(\w+)`", lambda match: spelt.get(match[1], match[0]), text)
 
 
 def one_line(text: str) -> str:
-    """Text without the ends of lines that it may quote."""
+    """Text without line breaks, which quoted text may contain."""
     return " ".join(text.split())
 
 
 def run(main: Callable[[], int]) -> NoReturn:
-    """Be a process that does this: with streams that can be used, and an exit status in the end."""
-    is_heard = sys.stdout is not None
+    """Run this as a process: with usable streams, and an exit status at the end."""
+    is_open = sys.stdout is not None
     _open_streams()
-    if is_heard:
+    if is_open:
         status = main()
     else:
-        complain("standard output is closed: use '> /dev/null' if nobody is to read it")
+        complain("standard output is closed: use '> /dev/null' to discard it")
         status = Exit.MISTAKE
     _close_streams()
     sys.exit(status)
 
 
 def _open_streams() -> None:
-    """Let no file get the number of a closed stream, and all names be printed.
+    """Reserve the numbers of closed streams, and make all names printable.
 
-    A stream that is closed reads as empty, and takes what is written.
+    A closed stream reads as empty and discards writes.
     """
     for number, name in enumerate(STREAMS):
         if getattr(sys, name) is None and os.open(os.devnull, os.O_RDWR) == number:
@@ -167,11 +167,11 @@ def _open_streams() -> None:
             setattr(sys, name, opened)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # what the locale has no letter for
+            stream.reconfigure(errors="backslashreplace")  # characters that the locale lacks
 
 
 def _close_streams() -> None:
-    """What a stream could not write must not be tried again by the interpreter."""
+    """Close the streams, so that the interpreter does not retry a failed write."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

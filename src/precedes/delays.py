@@ -1,7 +1,7 @@
-"""Laws of delay: what a packet may take on its way, as text and as a value.
+"""Laws of delay: the travel time of a packet, as text and as a value.
 
-Numbers are in milliseconds unless a field says otherwise. How to draw from a law is known to
-``sim.inputs.network``.
+Numbers are in milliseconds unless a field says otherwise. ``sim.inputs.network`` draws from
+them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from precedes.model import DELAY_MS_MAX
 
 @dataclass(frozen=True)
 class Delay:
-    """What every law of delay is."""
+    """Base of all laws of delay."""
 
     FORMS: ClassVar[tuple[str, ...]]
 
     def check(self, text: str) -> None:
-        """Refuse numbers that do not go together."""
+        """Raise UserError for numbers that contradict each other."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Uniform(Delay):
     high_ms: float
 
     def check(self, text: str) -> None:
-        """The lower bound is the lower one."""
+        """Raise UserError unless the lower bound is lower."""
         if self.high_ms < self.low_ms:
             raise UserError(f"delay {text!r}: the lower bound comes first")
 
@@ -54,7 +54,7 @@ class LogUniform(Uniform):
     FORMS = ("loguniform:LOW:HIGH",)
 
     def check(self, text: str) -> None:
-        """Nothing has a logarithm of 0."""
+        """Raise UserError for a bound of 0, which has no logarithm."""
         if self.low_ms <= 0:
             raise UserError("the lower bound of a loguniform delay must be above 0")
         super().check(text)
@@ -62,7 +62,7 @@ class LogUniform(Uniform):
 
 @dataclass(frozen=True)
 class Normal(Delay):
-    """Normal; what falls below the shortest delay is raised to it."""
+    """Normal; samples below the shortest delay are raised to it."""
 
     FORMS = ("normal:MEAN:SD",)
     mean_ms: float
@@ -78,7 +78,7 @@ class LogNormal(Delay):
     sigma: float
 
     def check(self, text: str) -> None:
-        """Nothing has a logarithm of 0."""
+        """Raise UserError for a mean of 0, which has no logarithm."""
         if self.median_ms <= 0:
             raise UserError("the median of a lognormal delay must be above 0")
 
@@ -93,7 +93,7 @@ class Exponential(Delay):
 
 @dataclass(frozen=True)
 class Spiky(Delay):
-    """Always the same, but for some packets that take the peak."""
+    """Constant, except for a share of packets that take the peak."""
 
     FORMS = ("spiky:MS:PEAK",)
     usual_ms: float
@@ -139,10 +139,10 @@ def read(text: str) -> Delay:
 
 
 def is_constant(text: str) -> bool:
-    """Whether packets sent one after the other arrive so, also if the text has mistakes."""
+    """Return whether packets arrive in the order they were sent, also if the text has mistakes."""
     return LAWS.names(text, Constant)
 
 
 def is_matrix(text: str) -> bool:
-    """Whether delays are read from a table, also if the text has mistakes."""
+    """Return whether delays are read from a table, also if the text has mistakes."""
     return LAWS.names(text, Matrix) or LAWS.names(text, MatrixInSeconds)

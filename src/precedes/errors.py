@@ -1,4 +1,4 @@
-"""What goes wrong, by whose doing, and the status that a command then ends with."""
+"""Errors, by who is responsible, and the exit status that a command then ends with."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable
 
 
 class Exit(enum.IntEnum):
-    """How a command ends; docs/results.md explains them."""
+    """Exit status of a command; docs/results.md explains them."""
 
     DONE = 0  # of an audit or a cluster: held
     VIOLATED = 1
-    MISTAKE = 2  # the caller's, or the surroundings': what was asked cannot be done
-    UNKNOWN = 3  # nothing to judge, not judged whole, members that were late, or our own fault
+    MISTAKE = 2  # the caller's mistake, or an unmet requirement: the command could not run
+    UNKNOWN = 3  # nothing to audit, an incomplete audit, late members, or an internal error
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 
@@ -36,7 +36,7 @@ class UserError(PrecedesError):
     """
 
     def __init__(self, text: str) -> None:
-        # What is quoted, such as the name of a file, may hold anything.
+        # Quoted text, such as the name of a file, may contain anything.
         super().__init__(" ".join(text.splitlines()))
 
 
@@ -52,12 +52,12 @@ class PeerError(PrecedesError):
 
 
 class InternalError(PrecedesError):
-    """Our mistake: a broken promise inside the package or inside a protocol file."""
+    """A defect of this package: a broken promise inside it or inside a protocol file."""
 
     exit_status = Exit.UNKNOWN
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """What follows a name that is not known: the one that it looks like, or nothing."""
+    """Suggestion after an unknown name: the most similar known name, or nothing."""
     near = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and what processes that died have left."""
+"""Atomic writes, and removal of files that killed processes have left."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from precedes.errors import UserError
 
 @contextlib.contextmanager
 def aside(path: Path, *, sync: bool = False) -> Iterator[Path]:
-    """Where to write a file that is put in its place after the block, unless that raises.
+    """Context manager for a path to write, renamed to its target unless the block raises.
 
-    With ``sync`` it is durable then. What a killed process leaves is in ``asides_in`` its folder.
+    With ``sync`` it is durable then. A killed process leaves it behind, see ``asides_in``.
     """
     temporary = path.with_name(f".{path.name}.tmp-{platform.node()}-{os.getpid()}")
     try:
@@ -33,13 +33,13 @@ def aside(path: Path, *, sync: bool = False) -> Iterator[Path]:
 
 
 def write_aside(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole, or as it was before."""
+    """Write a file atomically: it is there whole, or as it was before."""
     with aside(path) as temporary:
         temporary.write_bytes(content)
 
 
 def asides_in(folder: Path) -> Iterator[Path]:
-    """What is written aside in a folder, or was when a process was killed."""
+    """Unfinished files of ``aside`` in a folder, also those of killed processes."""
     return folder.glob(".*.tmp-*")
 
 
@@ -52,7 +52,7 @@ def _sync(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory, with those above it, unless it is there."""
+    """Make a directory, with its parents, unless it exists."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -60,7 +60,7 @@ def make_directory(path: Path) -> None:
 
 
 def own_directory(base: Path, prefix: str = "") -> Path:
-    """A new directory for this process alone; those that dead ones have left here are removed."""
+    """A new directory for this process alone; remove those of dead processes."""
     # A process number means nothing on another machine.
     start = f"{prefix}{platform.node()}-"
     for name in os.listdir(base):
@@ -71,7 +71,7 @@ def own_directory(base: Path, prefix: str = "") -> Path:
 
 
 def is_alive(process: int) -> bool:
-    """Whether there is a process of this number on this machine."""
+    """Return whether there is a process of this number on this machine."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -1,7 +1,7 @@
-"""Texts such as ``normal:100:20``: which of several laws is meant, and its numbers.
+"""Parser of texts such as ``normal:100:20``: one of several laws, and its numbers.
 
-A law is a frozen dataclass. Its fields are what the text gives, in this order; its ``FORMS`` are
-the ways to write it, from which both the help and the reading follow. Nothing here imports NumPy:
+A law is a frozen dataclass. Its fields are the numbers of the text, in this order; its ``FORMS``
+are the accepted spellings, used by both the help and the parser. Nothing here imports NumPy:
 a command lists the laws before it knows whether it will draw from one.
 """
 
@@ -17,7 +17,7 @@ NUMBER_MAX: Final = 1e12
 
 
 class Law(Protocol):
-    """What can be written as a name and what follows it: numbers, or the name of a file."""
+    """Base of values written as a name and what follows it: numbers, or the name of a file."""
 
     FORMS: ClassVar[tuple[str, ...]]
 
@@ -26,7 +26,7 @@ L = TypeVar("L", bound=Law)
 
 
 def name_of(law: type[Law]) -> str:
-    """What a text of this law begins with."""
+    """The prefix of texts of this law."""
     return law.FORMS[0].partition(":")[0]
 
 
@@ -34,12 +34,12 @@ def name_of(law: type[Law]) -> str:
 class Laws(Generic[L]):
     """The laws that a setting may name."""
 
-    what: str
+    setting: str
     laws: tuple[type[L], ...]
 
     @property
     def help(self) -> str:
-        """All the ways to write one."""
+        """All accepted spellings."""
         forms = [form for law in self.laws for form in law.FORMS]
         return f"{', '.join(forms[:-1])} or {forms[-1]}"
 
@@ -52,7 +52,7 @@ class Laws(Generic[L]):
         return known[name]
 
     def names(self, text: str, law: type[L]) -> bool:
-        """Whether a text, well-formed or not, is about this law: for what has no say in it."""
+        """Return whether a text names this law, whether it is well-formed or not."""
         name, colon, _ = text.partition(":")
         return name == name_of(law) and bool(colon) == (":" in law.FORMS[0])
 
@@ -72,4 +72,4 @@ class Laws(Generic[L]):
         return law(*numbers)
 
     def _not_understood(self, text: str, hint: str = "") -> UserError:
-        return UserError(f"{self.what} {text!r} is not understood{hint}: use {self.help}")
+        return UserError(f"{self.setting} {text!r} is not understood{hint}: use {self.help}")

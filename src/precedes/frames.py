@@ -1,6 +1,6 @@
 """Results as DataFrames, as tables of text, and as the small tables that a notebook shows.
 
-The tables take their colours from what is around them, so that they fit any theme of a notebook.
+The tables take their colours from their surroundings, so that they fit any theme of a notebook.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-ROWS_MAX: Final = 30  # of a table in a notebook; the frame has them all
+ROWS_MAX: Final = 30  # of a table in a notebook; the DataFrame has them all
 LABEL: Final = 12  # columns of a label in text
 NUMBER: Final = 13  # columns of a number, unless one is longer
 UNKNOWN: Final = "-"
@@ -42,7 +42,7 @@ _STYLE: Final = """
 
 
 def pandas_of(table: pa.Table) -> pd.DataFrame:
-    """A table as a frame of pandas, which is not among the requirements."""
+    """A table as a DataFrame of pandas, which is optional."""
     try:
         return table.to_pandas()
     except ModuleNotFoundError as error:
@@ -56,6 +56,16 @@ def arrow_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     import pyarrow as pa
 
     return pa.Table.from_pylist(list(rows))
+
+
+def noun(count: float, one: str, many: str = "") -> str:
+    """Singular or plural: ``many``, or ``one`` with an s, unless the count is one."""
+    return one if count == 1 else many or f"{one}s"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number and its noun."""
+    return f"{count:,} {noun(count, one, many)}"
 
 
 def counts(*rows: tuple[str, float | None, str]) -> list[str]:
@@ -83,27 +93,27 @@ def times(
 
 
 def shown(*parts: str) -> str:
-    """What a notebook shows: these parts, with the style that they need."""
+    """HTML for a notebook: these parts, with their style."""
     return f'<div class="precedes-shown"><style>{_STYLE}</style>{"".join(parts)}</div>'
 
 
 def paragraph(text: str) -> str:
-    """A line of text, which may hold anything."""
+    """A line of text, escaped."""
     return f"<p>{escape(text)}</p>"
 
 
 def verdict(word: str, text: str) -> str:
-    """The verdict of an audit, told by a mark and a word, and what follows it."""
+    """The verdict of an audit, as a mark and a word, and the text after it."""
     mark = f'<span class="verdict {escape(word)}">{MARKS.get(word, "")} {escape(word)}</span>'
-    return f"<p>{mark} {escape(text)}</p>"
+    return f"<p>{mark}: {escape(text)}</p>"
 
 
 def table(
     head: Sequence[str], rows: Sequence[Sequence[object]], *, caption: str = "", more: int = 0
 ) -> str:
-    """Rows under their titles, numbers to the right; ``more`` is how many are left out.
+    """Rows under their titles, numbers to the right; ``more`` is the number of rows left out.
 
-    Of more than ``ROWS_MAX`` the first are shown, and it is said how many there are.
+    Of more than ``ROWS_MAX`` rows the first are shown, followed by the total.
     """
     more += max(0, len(rows) - ROWS_MAX)
     numeric = [_is_number([row[at] for row in rows]) for at in range(len(head))]
@@ -137,7 +147,7 @@ def facts(pairs: Mapping[str, object]) -> str:
 
 
 def cell(value: object) -> str:
-    """A value as people read it."""
+    """A value formatted for people."""
     if value is None:
         return "\u2013"
     if isinstance(value, bool):

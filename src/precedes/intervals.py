@@ -6,7 +6,7 @@ import functools
 import math
 from typing import Final
 
-# Beyond this many degrees the finite sums give way to a series in 1 / degrees, whose first
+# Beyond this number of degrees the finite sums give way to a series in 1 / degrees, whose first
 # neglected term is below 1e-9 there.
 SUMMED_MAX: Final = 100
 NORMAL: Final = 1.959963984540054  # the quantile of the normal distribution

@@ -1,4 +1,4 @@
-"""What this machine has, as far as this process may use it."""
+"""Resources of this machine that this process may use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
 
 # The environment variable that sets the size of reserves.
 RESERVE: Final = "PRECEDES_RESERVE_MIB"
-RESERVED_SHARE: Final = 4  # of the machine's memory, which one table can hardly take
+RESERVED_SHARE: Final = 4  # of the machine's memory, more than one table ever takes
 
 
 def reserve_bytes() -> int:
@@ -26,16 +26,16 @@ def reserve_bytes() -> int:
     It becomes memory as it is used. Where address space is counted (``ulimit -v``,
     ``vm.overcommit_memory=2``) the environment variable sets it to less.
     """
-    given = os.environ.get(RESERVE, "")
-    if not given:
+    text = os.environ.get(RESERVE, "")
+    if not text:
         return machine_bytes() // RESERVED_SHARE
-    if not given.isdecimal() or int(given) < 1:
-        raise UserError(f"{RESERVE} must be a whole number of MiB from 1 on, not {given!r}")
-    return int(given) << 20
+    if not text.isdecimal() or int(text) < 1:
+        raise UserError(f"{RESERVE} must be a whole number of MiB from 1 on, not {text!r}")
+    return int(text) << 20
 
 
 def resident_bytes() -> int:
-    """What this process has in memory now; 0 where the system does not say."""
+    """The resident memory of this process; 0 where the system does not report it."""
     with contextlib.suppress(OSError):
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
@@ -45,14 +45,14 @@ def resident_bytes() -> int:
 @functools.cache
 def machine_bytes() -> int:
     """The memory that this process may use: the machine's, or that of its control group."""
-    found = list(_group_limits())
+    limits = list(_group_limits())
     with contextlib.suppress(AttributeError, ValueError, OSError):
-        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    return min(found, default=UNKNOWN_BYTES)
+        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(limits, default=UNKNOWN_BYTES)
 
 
 def _group_limits() -> Iterator[int]:
-    """The limits of the control groups that this process is in; a group's bind those inside."""
+    """The limits of the control groups of this process; a group's limits bind those inside."""
     groups = Path("/proc/self/cgroup")
     with contextlib.suppress(OSError):
         for line in groups.read_text(encoding="utf-8").splitlines():

@@ -1,4 +1,4 @@
-"""What every part of the package agrees on: event kinds, limits, units."""
+"""Definitions that the whole package shares: event kinds, limits, units."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Progress = Callable[[float], None]  # told the share that is done
+Progress = Callable[[float], None]  # called with the completed share
+
+
+def part_of(progress: Progress | None, low: float, high: float) -> Progress | None:
+    """Return the progress of a part of the work, which takes it from ``low`` to ``high``."""
+    return None if progress is None else lambda share: progress(low + (high - low) * share)
+
 
 NANOSECONDS_PER_MS: Final = 1_000_000
 NANOSECONDS_PER_S: Final = 1_000_000_000
@@ -44,7 +50,7 @@ class Events(NamedTuple):
 
 
 class EventKind(enum.IntEnum):
-    """What happened at a node. The order is the trace format's: only ever append."""
+    """Kind of event at a node. The order is the trace format's: only ever append."""
 
     BROADCAST = 0
     SEND = 1
@@ -59,7 +65,7 @@ class EventKind(enum.IntEnum):
 
 
 def printable(text: str) -> str:
-    """Text that others wrote, in one line for a terminal: what could steer it is escaped."""
+    """Text from others in one line for a terminal: control characters are escaped."""
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in text

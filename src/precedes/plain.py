@@ -1,13 +1,13 @@
 """Protocols in plain Python: one object for each process, with lists, sets and dicts.
 
 A module with a class ``Process`` that derives from the one here is a protocol. Override
-``broadcast`` and ``receive``, and what else is needed; ask for what is to happen with ``send``,
+``broadcast`` and ``receive``, and other handlers as needed; request actions with ``send``,
 ``send_all``, ``deliver``, ``drop`` and ``set_timer``. It runs wherever a compiled protocol runs:
-in the simulator, under the audit and in live groups, but interpreted only. ``adapt`` makes of it
-what ``precedes.contract`` asks for.
+in the simulator, under the audit and in live groups, but interpreted only. ``adapt`` turns it into
+a protocol of ``precedes.contract``.
 
 Rules
-    1. A process keeps what it knows in ``self``, and draws from ``self.random`` in its handlers.
+    1. A process keeps its state in ``self``, and draws from ``self.random`` in its handlers.
     2. The fields of a message are set in ``broadcast`` and do not change afterwards: in a
        simulation all receivers share one object.
     3. A process has delivered its own message by broadcasting it.
@@ -38,7 +38,7 @@ DATA: Final = 0
 BEGIN: Final = 1
 WORD: Final = 2
 
-# Numbers of a record, and of the fields of a message in a live group, at most; an error says so.
+# Maximum numbers of a record, and of the fields of a message in a live group; more is an error.
 RECORD_NUMBERS_MAX: Final = 4000
 FIELD_NUMBERS_MAX: Final = 512  # and two for each member
 NUMBER_MAX: Final = 2**63 - 1
@@ -77,14 +77,14 @@ class Process:
     parameters: Any
     random: random.Random
     messages: ClassVar[type[Message]] = Message
-    # What may be sent beside messages: NamedTuples of whole numbers, truth values, other such
+    # Items other than messages: NamedTuples of integers, booleans, other such
     # tuples, and lists or tuples of one type of these, so annotated.
     records: ClassVar[tuple[type, ...]] = ()
 
     # Handlers -----------------------------------------------------------------------------------
 
     def init(self) -> None:
-        """Set up what the process knows at first; nothing can be sent yet."""
+        """Set up the initial state; nothing can be sent yet."""
 
     def start(self) -> None:
         """The process begins: timers can be set here."""
@@ -98,28 +98,28 @@ class Process:
         raise NotImplementedError
 
     def on_timer(self, key: Any) -> None:
-        """A timer has run out."""
+        """A timer has expired."""
 
     def on_crash(self, crashed: int) -> None:
         """The failure detector reports that a process has stopped for good."""
 
     def message_bytes(self, m: Any) -> int:
-        """What the protocol adds to the payload of a message on the wire."""
+        """Bytes that the protocol adds to the payload of a message on the wire."""
         return 8
 
     def admits(self, sender: int, item: Any) -> bool:
-        """For live groups, which need one: whether a correct process may send this now.
+        """For live groups, which need one: return whether a correct process may send this now.
 
-        Whatever a peer makes up comes here first, and the process goes on if this fails with an
-        IndexError, TypeError or ValueError: the item is refused.
+        It is called with whatever a peer sends. If it fails with an IndexError, TypeError or
+        ValueError, the item is refused and the process continues.
         """
         raise NotImplementedError
 
     def extra(self) -> dict[str, int]:
-        """What the protocol counts; the sums over all processes are part of a result."""
+        """The protocol's counters; the sums over all processes are part of a result."""
         return {}
 
-    # What a process may ask for -----------------------------------------------------------------
+    # Actions -------------------------------------------------------------------------------------
 
     def send(self, target: int, *items: Any) -> None:
         """Send a packet of messages and records to one process."""
@@ -140,7 +140,7 @@ class Process:
         self._effects += (contract.DELIVER, m._slot)
 
     def drop(self, m: Message) -> None:
-        """Let go of a message that has arrived, for instance of a duplicate."""
+        """Discard a message that has arrived, for instance a duplicate."""
         self._effects += (contract.DROP, m._slot)
 
     def keep(self, m: Message) -> None:
@@ -148,11 +148,11 @@ class Process:
         self._effects += (contract.RETAIN, m._slot, 0)
 
     def release(self, m: Message) -> None:
-        """Be done with a message that was kept."""
+        """Release a message that was kept."""
         self._effects += (contract.RELEASE, m._slot)
 
     def set_timer(self, delay_ns: int, key: Any) -> None:
-        """Have ``on_timer`` called with this key; a timer cannot be stopped."""
+        """Have ``on_timer`` called with this key after the delay; a timer cannot be cancelled."""
         self._serial += 1
         self._timers[self._serial] = key
         self._effects += (contract.SET_TIMER, self._serial, delay_ns)
@@ -168,10 +168,10 @@ class Process:
 
     @property
     def window(self) -> int:
-        """How many messages of a process some live member may lack, for ``admits``."""
+        """Maximum messages of a process that some live member may lack, for ``admits``."""
         return int(self._host.registers[contract.WINDOW])
 
-    # Between here and the contract --------------------------------------------------------------
+    # Adapter to the contract ---------------------------------------------------------------------
 
     def __init__(self, parameters: Any, me: int, group: Group) -> None:
         self.parameters, self.me = parameters, me
@@ -191,7 +191,9 @@ class Process:
             raise TypeError(f"{type(item).__name__} is not among the protocol's records")
         words = [self.records.index(type(item)), *_numbers(item)]
         if len(words) > RECORD_NUMBERS_MAX:
-            raise ValueError(f"a record of {len(words)} numbers; {RECORD_NUMBERS_MAX} is the most")
+            raise ValueError(
+                f"a record of {len(words)} numbers; the maximum is {RECORD_NUMBERS_MAX}"
+            )
         return [BEGIN, len(words), *(part for word in words for part in (WORD, word))]
 
 
@@ -203,7 +205,7 @@ class _Random(random.Random):
         self._process = process
 
     def getrandbits(self, k: int) -> int:
-        """So many random bits, up to 64 of them from one draw."""
+        """This number of random bits, up to 64 of them from one draw."""
         bits = 0
         for _ in range(-(-k // 64)):
             bits = bits << 64 | int(self._process._host.random_bits())
@@ -215,21 +217,21 @@ class _Random(random.Random):
 
 
 def _numbers(value: Any) -> list[int]:
-    """A value as whole numbers; the length of a sequence comes before what is in it."""
+    """A value as integers; the length of a sequence comes before its elements."""
     if isinstance(value, int):
         if not -NUMBER_MAX <= value <= NUMBER_MAX:
             raise OverflowError(f"{value} does not fit into 64 bits")
         return [int(value)]
     if not isinstance(value, (tuple, list)):
         raise TypeError(f"{value!r} is neither a whole number nor a list or tuple")
-    found = [] if hasattr(value, "_fields") else [len(value)]
+    numbers = [] if hasattr(value, "_fields") else [len(value)]
     for part in value:
-        found += _numbers(part)
-    return found
+        numbers += _numbers(part)
+    return numbers
 
 
 def _value(kind: Any, numbers: list[int]) -> Any:
-    """The reverse for a type; takes its numbers from the end of a reversed list."""
+    """The reverse for a type; pops its numbers from the end of a reversed list."""
     if kind in (int, bool):
         return kind(numbers.pop())
     if hasattr(kind, "_fields"):
@@ -248,20 +250,20 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 @functools.cache
 def _fields(kind: Any) -> dict[str, Any]:
-    """Names and types of what a message carries beside its name and its payload."""
+    """Names and types of the fields of a message other than its name and its payload."""
     return {name: type for name, type in _hints(kind).items() if name not in _hints(Message)}
 
 
 def _record(kinds: tuple[type, ...], words: list[int]) -> Any:
-    """A record from its numbers; IndexError, TypeError or ValueError if it is none."""
+    """A record from its numbers; IndexError, TypeError or ValueError if they form none."""
     numbers = words[::-1]
     kind = numbers.pop()
     if not 0 <= kind < len(kinds):
         raise ValueError("an unknown kind of record")
-    found = _value(kinds[kind], numbers)
+    record = _value(kinds[kind], numbers)
     if numbers:
         raise ValueError("numbers behind the record")
-    return found
+    return record
 
 
 class State:
@@ -271,7 +273,7 @@ class State:
         self, module: ModuleType, parameters: Any, group: Group, capacity: Capacity
     ) -> None:
         self.process: list[Process] = [
-            module.Process(parameters, int(who), group) for who in group.hosted
+            module.Process(parameters, int(node), group) for node in group.hosted
         ]
         self.kind: Any = module.Process.messages
         self.message: dict[int, Any] = {}
@@ -281,7 +283,7 @@ class State:
         width = 2 * (FIELD_NUMBERS_MAX + 2 * group.nodes) if travels else 0
         self.wire = np.zeros((capacity.slots, width), np.int32)
         self.words: list[int] = []  # of a record whose items are being admitted,
-        self.words_left = 0  # and how many are still to come
+        self.words_left = 0  # and the number of those still to come
 
     def grown(self, larger: State) -> State:
         """The same with more room."""
@@ -303,7 +305,7 @@ class State:
         return m
 
     def seal(self, slot: int, m: Any) -> None:
-        """A message has been broadcast: from now on its fields are as they are."""
+        """Fix the fields of a message that has been broadcast."""
         m.__dict__["_is_sent"] = True
         if not self.is_live:
             return
@@ -313,12 +315,12 @@ class State:
         numbers = [part for name in _fields(self.kind) for part in _numbers(getattr(m, name))]
         row = self.wire[slot].view(np.int64)
         if len(numbers) > row.size:
-            raise ValueError(f"a message with {len(numbers)} numbers; {row.size} is the most")
+            raise ValueError(f"a message with {len(numbers)} numbers; the maximum is {row.size}")
         row[: len(numbers)] = numbers
 
 
 def _run(state: State, here: int, host: Host, handler: str, *arguments: Any) -> None:
-    """Call a handler and hand over its effects."""
+    """Call a handler and pass on its effects."""
     process = state.process[here]
     process._host, process._effects = host, []
     try:
@@ -361,7 +363,7 @@ def _receive(state: State, here: int, sender: int, inbox: Any, count: int, host:
             packet.append(state.at(value, host))
         elif tag == BEGIN:
             body = numbers[2 * i + 2 : 2 * (i + value) + 2]
-            # A peer may have sent half a record, which nobody has judged.
+            # A peer may have sent half a record, which no check has seen.
             if body[::2] == [WORD] * value:
                 packet.append(_record(state.process[here].records, body[1::2]))
     _run(state, here, host, "receive", int(sender), packet)
@@ -380,7 +382,7 @@ def _message_bytes(state: State, slot: int) -> int:
 
 
 def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
-    """Items come one after the other: a record is judged with the last of its numbers.
+    """Items are checked one after the other, a record with the last of its numbers.
 
     Nothing of a packet that was refused halfway reaches the next one: no correct process begins a
     packet with a WORD.
@@ -409,17 +411,17 @@ def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Ho
 
 @dataclass(frozen=True)
 class NoParameters:
-    """Nothing to choose."""
+    """A protocol without parameters."""
 
 
 def is_plain(module: ModuleType) -> bool:
-    """Whether a module defines a protocol in plain Python."""
-    found = getattr(module, "Process", None)
-    return isinstance(found, type) and issubclass(found, Process)
+    """Return whether a module defines a protocol in plain Python."""
+    kind = getattr(module, "Process", None)
+    return isinstance(kind, type) and issubclass(kind, Process)
 
 
 def adapt(module: Any) -> str | None:
-    """Give a module with a ``Process`` all that the contract asks for, or say what it lacks."""
+    """Add what the contract requires to a module with a ``Process``; return what it lacks."""
     process = module.Process
     for method in ("broadcast", "receive"):
         if getattr(process, method) is getattr(Process, method):
@@ -451,9 +453,9 @@ def adapt(module: Any) -> str | None:
 
 
 def _extra(state: State) -> dict[str, float]:
-    """The sums of what the processes count."""
-    found: dict[str, float] = {}
+    """The sums of the processes' counters."""
+    sums: dict[str, float] = {}
     for process in state.process:
         for name, value in process.extra().items():
-            found[name] = found.get(name, 0) + value
-    return found
+            sums[name] = sums.get(name, 0) + value
+    return sums

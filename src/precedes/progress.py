@@ -1,7 +1,7 @@
-"""What a person sees while work goes on: a bar, and a spinner for what has no known end.
+"""Progress bar, and a spinner for work of unknown duration.
 
-Rich is imported when there is something to draw. Nothing is drawn in a pipe, or by a command that
-is to be quiet.
+Rich is imported when there is something to draw. Nothing is drawn in a pipe, or by a quiet
+command.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ FIRST_S: Final = 0.5  # short work needs no bar
 EVERY_S: Final = 0.1
 WIDTH: Final = 30
 
-_waits = 0  # for compilers, that have ended: the pace of what is drawn is another one since
+_waits = 0  # for compilers, that have ended: the pace differs since then
 
 
 class ProgressBar:
-    """``simulate(..., progress=ProgressBar("simulate"))``: how far it is, gone when it is done.
+    """``simulate(..., progress=ProgressBar("simulate"))``: a bar that disappears at the end.
 
-    A function that takes ``progress`` calls it with the share that is done. In a notebook the bar
+    A function that takes ``progress`` calls it with the completed share. In a notebook the bar
     is an output of the cell, on a terminal a line on standard error; elsewhere nothing is drawn. If
     the work fails, the bar stays where it was; ``with ProgressBar("simulate") as bar:`` removes it
     in any case, at the end of the block.
     """
 
     def __init__(self, label: str = "", *, first_s: float = FIRST_S) -> None:
-        """``first_s``: draw nothing before so many seconds."""
+        """``first_s``: seconds before the first drawing."""
         self.label = label
         self._next_s = time.monotonic() + first_s
         self._is_managed = False
@@ -51,7 +51,7 @@ class ProgressBar:
         return self
 
     def __call__(self, share: float, *, label: str | None = None) -> None:
-        """Show the share that is done, some times a second; ``label`` is another from here on."""
+        """Show the completed share, some times a second; ``label`` replaces the label."""
         if share >= 1.0 and not self._is_managed:
             self._clear()
             return
@@ -68,15 +68,15 @@ class ProgressBar:
             self._drawn.draw(self.label, max(0.0, share))
 
     def _place(self) -> _Cell | _Line | None:
-        """Where the bar can be drawn, if anywhere."""
-        # IPython is there already if this is one of its cells.
+        """A cell or a line for the bar; None if there is neither a notebook nor a terminal."""
+        # IPython is imported already if this is one of its cells.
         ipython = sys.modules.get("IPython")
         shell = ipython.get_ipython() if ipython is not None else None
         if shell is not None and getattr(shell, "kernel", None) is not None:
             return _Cell(sys.modules["IPython.display"].display)
         if _is_terminal() and not is_quiet():
             # A bar that was left as it is must not be drawn again above the next one.
-            return _Line(_console() if self._is_managed else _make_console())
+            return _Line(_console() if self._is_managed else _make_console(), self.label)
         return None
 
     def _clear(self) -> None:
@@ -111,9 +111,9 @@ class _Cell:
 
 
 class _Line:
-    """A line of a terminal, with the time that is left by the pace so far."""
+    """A line of a terminal, with the remaining time estimated from the pace so far."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, label: str) -> None:
         from rich import progress
 
         columns = (
@@ -122,12 +122,12 @@ class _Line:
             progress.TaskProgressColumn(),
             progress.TimeRemainingColumn(compact=True),
         )
-        self._progress = _start("", columns, console=console, total=1.0)
+        self._progress = _start(label, columns, console=console, total=1.0)
         self._waits = _waits
 
     def draw(self, label: str, share: float) -> None:
         (task,) = self._progress.task_ids
-        if self._waits != _waits:  # the pace from before tells nothing of compiled code
+        if self._waits != _waits:  # interpreted code has another pace
             self._waits = _waits
             self._progress.reset(task)
         self._progress.update(task, completed=share, description=label, refresh=True)
@@ -137,9 +137,9 @@ class _Line:
 
 
 def show_waiting() -> None:
-    """Have a spinner turn, on a terminal, while loops are compiled or Spark starts.
+    """Show a spinner, on a terminal, while loops are compiled or Spark starts.
 
-    A quiet command waits without a word, a verbose one says how long it did.
+    A quiet command prints nothing, a verbose one prints the duration.
     """
     if is_quiet():
         waiting.show_with(lambda _label: contextlib.nullcontext())
@@ -177,7 +177,7 @@ def _start(
     drawn = Progress(
         *columns,
         console=console,
-        # A bar has no thread: nobody would end it if the work failed.
+        # A bar has no thread: nothing would end it if the work failed.
         auto_refresh=total is None,
         transient=True,
         speed_estimate_period=math.inf,
@@ -187,8 +187,8 @@ def _start(
     )
     drawn.add_task(label, total=total)
     drawn.start()
-    console.show_cursor(True)  # as it is to be after a failure
-    drawn.refresh()  # below another drawing it would wait for that one's next turn
+    console.show_cursor(True)  # restored after a failure
+    drawn.refresh()  # below another drawing it would wait for that one's next refresh
     return drawn
 
 
@@ -198,12 +198,12 @@ def _make_console() -> Console:
     return Console(file=cast(IO[str], _Stderr()))
 
 
-# One for bars and spinners: drawings of one console can stand below each other.
+# One for bars and spinners: drawings of one console can be stacked.
 _console = functools.cache(_make_console)
 
 
 class _Stderr(io.TextIOBase):
-    """Standard error for Rich: what cannot be written there is dropped."""
+    """Standard error for Rich: failed writes are dropped."""
 
     encoding = property(lambda self: getattr(sys.stderr, "encoding", "utf-8"))
 

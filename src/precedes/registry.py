@@ -1,4 +1,4 @@
-"""Finding protocols, files or package folders, and checking that they keep the contract."""
+"""Loader of protocols, files or package folders, which checks that they keep the contract."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import importlib.util
 import sys
 import sysconfig
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
@@ -28,16 +28,19 @@ from precedes.sources import PACKAGE, digest, imports
 
 GUARANTEES: Final = ("causal", "probable", "none")
 ASSUMPTIONS: Final = ("reliable", "unique", "fifo")
-# How messages travel, for live groups: ways that only the protocol knows; from their source alone,
-# so that a live host can relay those of a lost one; or over the trees of VCube.
+# How messages travel, for live groups: in ways that only the protocol knows; from their source
+# alone; or over the trees of VCube.
 ROUTES: Final = ("any", "direct", "tree")
-# How long ``allocate`` may take for a tiny group, which takes it microseconds.
+# How a live group goes on without a member: with fresh state in the next view, which takes that
+# every member delivers a prefix of each sender's messages; by ``on_crash``; or not at all.
+ON_LOSS: Final = ("view", "crash", "end")
+# Maximum time of ``allocate`` for a tiny group, which should take microseconds.
 ALLOCATE_S: Final = 10.0
 REQUIRED: Final = (contract.broadcast, contract.receive, contract.message_bytes)
 
 
 class ContractError(UserError):
-    """A protocol file does not export what the contract asks for."""
+    """A protocol file does not export a name that the contract requires."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,20 +63,22 @@ class Protocol:
     missing: Callable[[Any, int], list[tuple[int, int]]] | None = None
     happened_before: Callable[[Any, int, int, int], bool] | None = None
     survives_crashes: bool = True
+    on_loss: str = "end"
+    in_views: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # parameters there
     is_plain: bool = False  # written in plain Python, which is never compiled
     network: ClassVar[str] = "links"
 
     def resolve_tier(self, tier: str) -> tiers.Tier:
-        """How it runs if this tier was asked for."""
-        found = tiers.resolve(tier)
+        """The tier to run with, for a requested one."""
+        choice = tiers.resolve(tier)
         if not self.is_plain:
-            return found
+            return choice
         if tier == "compiled":
             raise UserError(f"{self.name} is plain Python, which is not compiled: leave tier out")
         return "interpreted"
 
     def make_parameters(self, given: dict[str, Any]) -> Any:
-        """The protocol's parameters from names and values; text is read as the field's type."""
+        """The protocol's parameters from names and values; text is parsed as the field's type."""
         known = {field.name: field for field in dataclasses.fields(self.parameters)}
         values = {}
         for name, value in given.items():
@@ -97,7 +102,7 @@ class Protocol:
 class MachineProtocol(Protocol):
     """A protocol of two roles on a radio, whose machines are plain Python with state of their own.
 
-    It has no state of arrays: ``state`` only tells it from others.
+    It has no state of arrays: ``state`` only identifies it.
     """
 
     make_host: Callable[..., Any]
@@ -110,7 +115,7 @@ class MachineProtocol(Protocol):
 
 
 def _read_value(name: str, value: Any, default: Any) -> Any:
-    """A parameter given as text or from a file, as the type of its default."""
+    """Parse a parameter given as text or from a file, as the type of its default."""
     kind = type(default)
     wrong = UserError(f"{name} takes {_type_name(kind)}, not {value!r}")
     if kind is bool:
@@ -133,22 +138,22 @@ def _type_name(kind: type) -> str:
 
 def linked() -> tuple[str, ...]:
     """The names of protocols that run on links, in the compiled engine."""
-    found = []
+    protocols = []
     for name in names():
-        with contextlib.suppress(ContractError):  # another package's, which does not work
+        with contextlib.suppress(ContractError):  # of another package, and broken
             if load(name).network == "links":
-                found.append(name)
-    return tuple(found)
+                protocols.append(name)
+    return tuple(protocols)
 
 
 def load_live(name: str) -> Protocol:
-    """``load`` for a live group, which refuses what needs a radio or admits everything."""
+    """``load`` for a live group; refuses protocols that need a radio or admit everything."""
     protocol = load(name)
     if protocol.network != "links":
         raise UserError(f"{name} runs on a simulated radio alone; elsewhere: {', '.join(linked())}")
     if not compiled.registered(contract.admits, protocol.state):
         raise ContractError(
-            f"protocol {name!r} has no admits, so a live group would hand its handlers whatever a "
+            f"protocol {name!r} has no admits, so a live group would pass its handlers whatever a "
             "peer sends: register one, as 'precedes docs adding-a-protocol' shows"
         )
     return protocol
@@ -157,7 +162,7 @@ def load_live(name: str) -> Protocol:
 def load(name: str) -> Protocol:
     """The protocol of that name, or of a user's own file (``.py``) or package folder.
 
-    Those are loaded again when they have changed, or a module beside them that they import.
+    Those are reloaded when they have changed, or a module next to them that they import.
     """
     return _load_own(Path(name).resolve()) if catalogue.is_path(name) else _load_name(name)
 
@@ -184,7 +189,7 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _sources_of(module: ModuleType) -> tuple[Path, ...]:
-    """The files of the package that a module belongs to: what it may be compiled from."""
+    """The files of the package that a module belongs to: the sources of its machine code."""
     first = Path(module.__file__ or "").resolve()
     top = getattr(sys.modules[module.__name__.partition(".")[0]], "__file__", None)
     folder = Path(top or first).resolve().parent
@@ -206,7 +211,7 @@ def _load_own(path: Path) -> Protocol:
         if texts == _texts({*files, *protocol.sources}):
             return protocol
         _forget(set(protocol.sources) - set(files))
-    # Without bytecode: it is told from the source by size and second, not by content.
+    # Without bytecode, which Python validates by size and second, not by content.
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         module = _import_own(path, files)
@@ -247,35 +252,35 @@ def _import_own(path: Path, files: tuple[Path, ...]) -> ModuleType:
             del sys.modules[name]
         if isinstance(error, UserError):
             raise
-        what = "it ends the program" if isinstance(error, SystemExit) else error
-        raise ContractError(f"{path}: cannot be imported: {what}") from error
+        reason = "it ends the program" if isinstance(error, SystemExit) else error
+        raise ContractError(f"{path}: cannot be imported: {reason}") from error
     return module
 
 
 def _helpers(files: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Modules beside the user's files that they import, directly or not: they are sources too."""
-    found: list[Path] = []
+    """Modules next to the user's files that they import, directly or not: sources as well."""
+    helpers: list[Path] = []
     unread = list(files)
     while unread:
         named = set(imports(ast.parse(unread.pop().read_bytes())))
         for name in sorted(named | {name.rpartition(".")[0] for name in named}):
             file = getattr(sys.modules.get(name), "__file__", None)
             helper = Path(file).resolve() if file else files[0]
-            if helper not in (*files, *found) and _is_beside(helper, files[0]):
-                found.append(helper)
+            if helper not in (*files, *helpers) and _is_own_helper(helper, files[0]):
+                helpers.append(helper)
                 unread.append(helper)
-    return tuple(found)
+    return tuple(helpers)
 
 
-def _is_beside(helper: Path, path: Path) -> bool:
-    """Whether a module is the user's: in the folder of the file, and in no installed package."""
+def _is_own_helper(helper: Path, path: Path) -> bool:
+    """Return whether a module is the user's: in the folder of the file, not an installed one."""
     installed = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
     places = [PACKAGE, *map(Path, installed)]
     return helper.is_relative_to(path.parent) and not any(map(helper.is_relative_to, places))
 
 
 def _forget(helpers: set[Path]) -> None:
-    """Have these modules read again when they are imported next."""
+    """Unload these modules, so that the next import reads them again."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if file and Path(file).resolve() in helpers:
@@ -289,7 +294,7 @@ def check(
     sources: tuple[Path, ...] = (),
     allocate_s: float = ALLOCATE_S,
 ) -> Protocol:
-    """The protocol that a module defines, or a ContractError that says what is missing.
+    """The protocol that a module defines; ContractError if something is missing.
 
     An ``allocate`` that has not returned after ``allocate_s`` is refused.
     """
@@ -314,6 +319,9 @@ def check(
     for handler in REQUIRED:
         if not compiled.registered(handler, module.State):
             raise fail(f"no {handler.__name__} is registered for its State")
+    on_loss = getattr(module, "ON_LOSS", "view" if module.GUARANTEE == "causal" else "end")
+    if on_loss not in ON_LOSS:
+        raise fail(f"ON_LOSS must be one of {', '.join(ON_LOSS)}, not {on_loss!r}")
     if module.GUARANTEE not in GUARANTEES:
         raise fail(f"GUARANTEE must be one of {', '.join(GUARANTEES)}, not {module.GUARANTEE!r}")
     if not set(module.ASSUMES) <= set(ASSUMPTIONS):
@@ -337,6 +345,8 @@ def check(
         missing=getattr(module, "missing", None),
         happened_before=getattr(module, "happened_before", None),
         survives_crashes=getattr(module, "SURVIVES_CRASHES", True),
+        on_loss=on_loss,
+        in_views=getattr(module, "IN_VIEWS", {}),
         is_plain=plain.is_plain(module),
     )
     _check_state(protocol, fail, allocate_s)
@@ -376,7 +386,7 @@ def _check_machines(
 def _check_state(
     protocol: Protocol, fail: Callable[[str], ContractError], allocate_s: float
 ) -> None:
-    """Allocate a tiny state and look at what it is made of."""
+    """Allocate a tiny state and check its fields."""
     if protocol.route not in ROUTES:
         raise fail(f"ROUTE must be one of {', '.join(ROUTES)}, not {protocol.route!r}")
     try:
@@ -420,10 +430,10 @@ def _not_arrays(state: Any) -> list[str]:
     """Fields that cannot be compiled; a state of plain Python (no NamedTuple) may hold anything."""
     if not isinstance(state, tuple):
         return []
-    found = []
+    fields = []
     for name, value in zip(type(state)._fields, state, strict=True):  # type: ignore[attr-defined]
         if isinstance(value, tuple):
-            found += [f"{name}.{inner}" for inner in _not_arrays(value)]
+            fields += [f"{name}.{inner}" for inner in _not_arrays(value)]
         elif not isinstance(value, np.ndarray | int):
-            found.append(name)
-    return found
+            fields.append(name)
+    return fields

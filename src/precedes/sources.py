@@ -1,8 +1,8 @@
-"""Which source files a piece of code is made of, and a digest of them.
+"""Source files that a piece of code depends on, and a digest of them.
 
-What is kept between runs is filed under the digest of what it was made of: the files that its
+Cached results are filed under the digest of their sources: the files that their
 imports reach. An edit of a page or of the command line then invalidates nothing, an edit of a
-clock all that counts with it.
+clock all results that depend on it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 PACKAGE: Final = Path(__file__).parent
-# What an installed package shows and copies for users (`precedes docs`, `precedes examples`): some
-# of it is Python, none of it is ours to run.
+# Files that an installed package shows and copies for users (`precedes docs`, `precedes examples`):
+# some are Python, none is executed by the package.
 SHARE: Final = PACKAGE / "share"
 
 
@@ -26,20 +26,20 @@ def files() -> list[Path]:
 
 
 def digest_of_file(path: Path) -> bytes:
-    """A digest of a file's content; of one that is not there, that of an empty one."""
+    """A digest of a file's content; of a missing one, that of an empty one."""
     try:
         return hashlib.sha256(path.read_bytes()).digest()
     except FileNotFoundError:
         return hashlib.sha256().digest()
 
 
-# What the running code was made of. Code compiled after an edit is still that of before the edit,
+# The sources of the running code. Code compiled after an edit is still that of before the edit,
 # and must not be filed under the sources of after.
 _AT_IMPORT: Final = {path: digest_of_file(path) for path in files()}
 
 
 def are_as_imported(paths: Iterable[Path]) -> bool:
-    """Whether these files, as far as they belong to the package, are what this process runs."""
+    """Return whether these files, if in the package, are those that this process runs."""
     return all(
         _AT_IMPORT.get(path) == digest_of_file(path)
         for path in paths
@@ -49,52 +49,52 @@ def are_as_imported(paths: Iterable[Path]) -> bool:
 
 def digest(paths: Iterable[Path], *, more: str = "") -> str:
     """A digest of the names and contents of files, and of ``more``."""
-    found = hashlib.sha256(more.encode())
+    hasher = hashlib.sha256(more.encode())
     for path in sorted(set(paths)):
         name = path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else path
-        found.update(f"{name}\0".encode())
-        found.update(digest_of_file(path))
-    return found.hexdigest()[:24]
+        hasher.update(f"{name}\0".encode())
+        hasher.update(digest_of_file(path))
+    return hasher.hexdigest()[:24]
 
 
-# What no run depends on: how runs are asked for, compared with print and shown. Listed, because to
+# Files that no run depends on: requests, comparison with papers, display. Listed, because
 # follow all imports takes a fifth of a second; a test compares it with what runs do import.
-BESIDE_RUNS: Final = frozenset(
+OUTSIDE_RUNS: Final = frozenset(
     {"cli", "comparison", "console.py", "live", "pages", "progress.py", "provenance.py"}
     | {"testing", "viewer"}
 )
 
 
-def is_beside_runs(path: Path) -> bool:
-    """Whether an edit of this file of the package leaves finished runs as they are."""
-    return path.relative_to(PACKAGE).parts[0] in BESIDE_RUNS
+def is_outside_runs(path: Path) -> bool:
+    """Return whether an edit of this file of the package leaves finished runs as they are."""
+    return path.relative_to(PACKAGE).parts[0] in OUTSIDE_RUNS
 
 
 @functools.cache
 def digest_of_runs() -> str:
-    """A digest of what runs are made of, as this process runs it; nothing is read again."""
-    found = hashlib.sha256()
+    """A digest of the sources of runs, as this process runs them; nothing is read again."""
+    hasher = hashlib.sha256()
     for path, content in _AT_IMPORT.items():
-        if not is_beside_runs(path):
-            found.update(f"{path.relative_to(PACKAGE)}\0".encode())
-            found.update(content)
-    return found.hexdigest()
+        if not is_outside_runs(path):
+            hasher.update(f"{path.relative_to(PACKAGE)}\0".encode())
+            hasher.update(content)
+    return hasher.hexdigest()
 
 
 def closure(starts: Iterable[Path]) -> tuple[Path, ...]:
     """The files that these import, directly or not, and they themselves, in order.
 
     Only files of the package are followed, and packages on the way to a module do not count:
-    their ``__init__`` hands names out and is imported by nobody but for those names.
+    their ``__init__`` exports names and is imported only for those names.
     """
-    found: set[Path] = set()
+    paths: set[Path] = set()
     unread = list(starts)
     while unread:
         path = unread.pop()
-        if path not in found:
-            found.add(path)
+        if path not in paths:
+            paths.add(path)
             unread += _imported(path, digest_of_file(path))
-    return tuple(sorted(found))
+    return tuple(sorted(paths))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -111,7 +111,7 @@ def _imported(path: Path, _content: bytes) -> tuple[Path, ...]:
 def imports(tree: ast.Module, package: tuple[str, ...] = ()) -> Iterator[str]:
     """Dotted names that a file imports: of ``from a import b`` it is a.b, module or not.
 
-    ``package`` is where relative imports start. What only type checkers import is left out.
+    ``package`` is where relative imports start. Imports for type checkers alone are left out.
     """
     unread: list[ast.AST] = [tree]
     while unread:

@@ -10,9 +10,9 @@ Words
              simulator row and node are the same, a live node hosts row 0 alone
     slot     a message, as a small number; ``source_of`` and ``sequence_of`` name it, the state's
              message fields hold what travels with it, the host keeps its payload
-    item     a (tag, value) pair; a packet is a list of items. The protocol's ``ITEMS`` says what a
-             tag carries: a whole message, a reference to one, a number, or how many numbers follow
-             that no MTU may part from it. Tag 0 is a message
+    item     a (tag, value) pair; a packet is a list of items. The protocol's ``ITEMS`` say what
+             a tag carries: a whole message, a reference to one, a number, or the number of items
+             that follow, from which no MTU may part it. Tag 0 is a message
 
 Handlers (functions of these names, each under ``@handler(State)``)
     broadcast(state, here, slot, host)                fill the slot's message fields, send it
@@ -20,14 +20,14 @@ Handlers (functions of these names, each under ``@handler(State)``)
                                                       ``inbox[2 * i]`` and ``inbox[2 * i + 1]``
     message_bytes(state, slot)                        size of the message's own header on the wire
     start(state, here, host)                          optional: the process begins
-    on_timer(state, here, key, host)                  optional: a timer set here has run out
-    on_crash(state, here, crashed, host)              optional: a failure detector speaks
-    expect(state, here)                               optional: fetch what ``receive`` reads
+    on_timer(state, here, key, host)                  optional: a timer set here has expired
+    on_crash(state, here, crashed, host)              optional: the failure detector reports a crash
+    expect(state, here)                               optional: prefetch what ``receive`` reads
                                                       first
     admits(state, here, sender, tag, value, host)     for live groups: whether a correct process may
                                                       send this item. Handlers trust an index or a
-                                                      count, as a simulation may; a live host asks
-                                                      here first, and runs no protocol without
+                                                      count, as a simulation may; a live host calls
+                                                      this first, and rejects protocols without it
 
 Rules
     1. A handler reads nothing but its arguments and keeps nothing but ``state``. It allocates
@@ -64,11 +64,11 @@ Int32s = NDArray[np.int32]
 # Effects of one call of a handler: address space, of which the first pages alone are used.
 EFFECTS_WORDS: Final = 1 << 24
 
-# What an item's value is.
+# The meaning of an item's value.
 MESSAGE: Final = 0  # a slot whose fields and payload travel
 REFERENCE: Final = 1  # a slot of which only the name (source, sequence) travels
 NUMBER: Final = 2  # an integer of 64 bits
-RECORD: Final = 3  # how many NUMBER items follow it, from which it is never cut off
+RECORD: Final = 3  # number of NUMBER items that follow it and stay in the same packet
 
 # Effects, as written into ``host.effects``: the code, then its arguments.
 DELIVER: Final = 1  # slot
@@ -97,7 +97,7 @@ SEQUENCE: Final = 1
 
 @compiled.methods(apart=("random_bits",))
 class Host(NamedTuple):
-    """What a handler may ask for and where it leaves its effects."""
+    """The input of a handler, and the buffer for its effects."""
 
     name: Int32s
     effects: Int64s
@@ -109,12 +109,11 @@ class Host(NamedTuple):
         return self.registers[NOW_NS]
 
     def window(self) -> int:
-        """How many messages of a process some live member may not have taken yet, for ``admits``.
+        """Maximum messages of a process that a live member may not have consumed, for ``admits``.
 
-        A member sends no more than that beyond what all in its view have taken, and this one has
-        delivered all that it has taken: so nobody has delivered more of anybody's messages than are
-        delivered here, and a window. Who goes on without this member says so over each of its links
-        before it sends more, and whoever has heard that sends nothing here any more.
+        In an epoch a member sends no more than that beyond what all members have consumed, and this
+        one has delivered all that it has consumed: so no member has delivered more of any source
+        than are delivered here, plus a window. Records of other epochs do not reach the protocol.
         """
         return self.registers[WINDOW]
 
@@ -123,7 +122,7 @@ class Host(NamedTuple):
         return self.name[2 * slot + SOURCE]
 
     def sequence_of(self, slot: int) -> int:
-        """Which of its source's broadcasts the message is, from 1."""
+        """The message's sequence number at its source, from 1."""
         return self.name[2 * slot + SEQUENCE]
 
     def random_bits(self) -> np.uint64:
@@ -216,14 +215,14 @@ def allocate_host(capacity: Capacity, *, seed: int, registers: int = REGISTERS) 
 
 
 class Capacity(NamedTuple):
-    """How much a state can hold: rows of message fields, and the address space of a reserve."""
+    """The capacity of a state: rows of message fields, and the address space of a reserve."""
 
     slots: int
     reserve_bytes: int
 
 
 class Group(NamedTuple):
-    """Who takes part, and which of them this state hosts (row ``i`` is ``hosted[i]``)."""
+    """The members, and those of them that this state hosts (row ``i`` is ``hosted[i]``)."""
 
     nodes: int
     hosted: Int32s
@@ -232,7 +231,7 @@ class Group(NamedTuple):
 
 
 def check_range(low: int | float, high: int | float, **values: int | float) -> None:
-    """UserError unless each of these parameters lies in the range."""
+    """Raise UserError unless each of these parameters lies in the range."""
     for name, value in values.items():
         if not low <= value <= high:
             ends = f"{_shown(low)} and {_shown(high)}".replace("e+0", "e")
@@ -255,7 +254,7 @@ def handler(state_class: type) -> Callable[[F], F]:
 def grow(old: Any, new: Any) -> Any:
     """The new, larger arrays with the old contents in their leading corners.
 
-    What has not grown stays as it is: two names of one column go on to be one.
+    An array that has not grown stays as it is: two names of one column remain one column.
     """
     if isinstance(old, tuple):
         pairs = zip(old, new, strict=True)
@@ -291,7 +290,7 @@ def start(state: Any, here: int, host: Host) -> None:
 
 @compiled.generic(optional=True)
 def on_timer(state: Any, here: int, key: int, host: Host) -> None:
-    """A timer has run out. Timers are never cancelled: put a generation into the key."""
+    """A timer has expired. Timers are never cancelled: put a generation into the key."""
 
 
 @compiled.generic(optional=True)
@@ -306,7 +305,7 @@ def expect(state: Any, here: int) -> None:
 
 @compiled.generic()
 def admits(state: Any, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
-    """Whether a correct process may send this item now; asked for items from a real network."""
+    """Return whether a correct process may send this item now; called for items from a network."""
     return False
 
 
@@ -330,7 +329,7 @@ def value_of(inbox: Int64s, i: int) -> int:
 
 @compiled.function()
 def next_effect(effects: Int64s, at: int) -> int:
-    """Where the effect after this one begins, for a host that carries them out."""
+    """The position of the next effect, for a host that carries them out."""
     code = effects[at]
     if code == SEND_ASIDE or code == SEND:  # noqa: SIM109 - a tuple costs compile time
         return at + 3 + 2 * effects[at + 2]
@@ -341,7 +340,7 @@ def next_effect(effects: Int64s, at: int) -> int:
 
 @compiled.function(inline=False)
 def ends(effects: Int64s, length: int, slot: int) -> bool:
-    """Whether effects of this length deliver or drop a message, for a host that notes the rest."""
+    """Return whether effects of this length deliver or drop a message."""
     at = 0
     while at < length:
         code = effects[at]

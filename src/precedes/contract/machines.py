@@ -2,8 +2,8 @@
 
 A machine takes inputs and leaves effects; it has no clock, no randomness and no I/O of its own.
 ``RadioParameters`` are the places, the air and the wires between stations. Their defaults are the
-radio of Wilhelm et al. 2020 as far as it is published (range, datagrams, wires) and else what comes
-nearest to its figures; docs/protocols/mobile.md says which is which.
+radio of Wilhelm et al. 2020 as far as it is published (range, datagrams, wires); the rest is fitted
+to its figures. docs/protocols/mobile.md lists which is which.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple
 
 from precedes.errors import UserError
 
-Name = tuple[int, int]  # host, number: who broadcast the message, and which of its own it is
+Name = tuple[int, int]  # host, number: the message's source and its sequence number there
 
 
 class Message(NamedTuple):
-    """An application message; the data belong to the application and are never looked at."""
+    """An application message; the data belong to the application and are never read."""
 
     name: Name
     data: Any
@@ -31,7 +31,7 @@ class Flood(NamedTuple):
     message: Message
 
 
-# Effects. Whoever runs a machine first makes PERSIST durable together with the deliveries, in one
+# Effects. A host of a machine first makes PERSIST durable together with the deliveries, in one
 # step, and only then lets anything of the same call leave the machine.
 RADIO: Final = 1  # datagram
 WIRE: Final = 2  # neighbour, message
@@ -49,13 +49,13 @@ NUMBER_BYTES: Final = 8
 
 
 def memory_bytes(*, numbers: int, messages: int, message_bytes: int) -> int:
-    """About what a machine takes that keeps so many numbers and messages."""
+    """Approximate memory of a machine that keeps this number of integers and messages."""
     return NUMBER_BYTES * numbers + message_bytes * messages
 
 
 @dataclass(slots=True)
 class Environment:
-    """What a machine may see of the world, and where it leaves its effects."""
+    """The machine's view of the world, and the buffer for its effects."""
 
     random: Callable[[], float]  # uniform in [0, 1)
     now_ns: int = 0
@@ -79,16 +79,18 @@ class RadioParameters:
     spacing_m: float = option(190.0, "metres between neighbouring stations")
     range_m: float = option(120.0, "metres that an antenna reaches")
     bandwidth_bps: float = option(6e6, "bits per second of the radio")
-    mac: str = option("aloha", "aloha: send at once; csma: wait for silence, then a random time")
+    mac: str = option(
+        "aloha", "aloha: send at once; csma: wait for an idle channel, then a random time"
+    )
     slot_us: float = option(20.0, "csma: microseconds of a slot of waiting")
-    slots: int = option(32, "csma: the wait is less than so many slots")
-    difs_us: float = option(50.0, "csma: silence before slots pass")
-    sense_us: float = option(0.4, "csma: what began less than so long ago is not heard yet")
-    mac_retries: int = option(0, "csma: what has one addressee is acknowledged, or sent again")
-    slots_max: int = option(1024, "csma: slots double with each repetition, up to so many")
+    slots: int = option(32, "csma: the wait is below this number of slots")
+    difs_us: float = option(50.0, "csma: idle time before slots pass")
+    sense_us: float = option(0.4, "csma: time until a transmission is sensed")
+    mac_retries: int = option(0, "csma: retransmissions of unacknowledged unicast frames")
+    slots_max: int = option(1024, "csma: slots double with each repetition, up to this")
     sifs_us: float = option(10.0, "csma: between a frame and its acknowledgement")
     mac_ack_bytes: int = option(20, "csma: an acknowledgement")
-    half_duplex: bool = option(False, "who sends hears nothing meanwhile")
+    half_duplex: bool = option(False, "an antenna cannot receive while it sends")
     queue_max: int = option(4096, "datagrams that wait for a sender's antenna; more are dropped")
     wire_ms: float = option(10.0, "delay of a link between two stations")
     wire_bps: float = option(1e7, "bits per second of such a link")
@@ -97,17 +99,17 @@ class RadioParameters:
         "static", "static, waypoint, roam, pingpong, or file:PATH (time_s,host,x_m,y_m)"
     )
     speed_m_per_s: float = option(1.38, "of hosts that move")
-    step_ms: float = option(500.0, "between two looks at who is where")
-    joins_s: float = option(1.0, "hosts join at random times within so many seconds")
-    warm_up_s: float = option(5.0, "nothing before is measured but deliveries and errors")
-    drain_s: float = option(60.0, "after the last broadcast, at most so long until the end")
-    sample_ms: float = option(100.0, "between two looks at the buffers")
+    step_ms: float = option(500.0, "between updates of positions")
+    joins_s: float = option(1.0, "hosts join at random times within this")
+    warm_up_s: float = option(5.0, "before this, only deliveries and errors are measured")
+    drain_s: float = option(60.0, "maximum time from the last broadcast to the end")
+    sample_ms: float = option(100.0, "between samples of the buffers")
     fault_station: int = option(-1, "transient faults hit hosts of this station; -1: none")
     fault_start_s: float = option(15.0, "when the first of them begins")
     fault_every_s: float = option(30.0, "from one to the next")
     fault_length_s: float = option(3.0, "how long the first lasts")
-    fault_longer_s: float = option(1.0, "how much longer each is than the one before")
-    leave_every_s: float = option(0.0, "a random member leaves this often; 0: nobody leaves")
+    fault_longer_s: float = option(1.0, "increase from one to the next")
+    leave_every_s: float = option(0.0, "a random member leaves this often; 0: never")
     away_s: float = option(5.0, "after this long it joins again; 0: never")
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What several protocols share: pools, clocks, waiting messages, trees, tests, checks by hashes.
+"""Parts shared by protocols: pools, clocks, waiting messages, trees, tests, checks by hashes.
 
-Nothing here is a protocol, and no part knows one. Each has two users or more.
+None of them is a protocol or depends on one. Each has two users or more.
 """

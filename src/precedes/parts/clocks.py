@@ -21,7 +21,7 @@ CACHE_LINE_ENTRIES: Final = 16
 
 
 def padded(entries: int) -> int:
-    """The length of a row that holds this many entries."""
+    """The length of a row that holds this number of entries."""
     return -(-entries // PADDING) * PADDING
 
 
@@ -34,7 +34,7 @@ def allocate(rows: int, *, width: int) -> Counts:
 
 
 def covers_in_loop(clock: Counts, need: Counts) -> bool:
-    """``covers``, as it is compiled."""
+    """``covers`` in the form that is compiled."""
     # One branch-free pass in 32-bit lanes; an early exit would be slower for hundreds of entries.
     shortfall = np.int32(0)
     for x in range(need.size):
@@ -44,7 +44,7 @@ def covers_in_loop(clock: Counts, need: Counts) -> bool:
 
 @compiled.function(loop=covers_in_loop)
 def covers(clock: Counts, need: Counts) -> bool:
-    """Whether every entry of the clock has reached what is needed.
+    """Return whether every entry of the clock has reached what is needed.
 
     >>> covers(np.array([2, 1], np.int32), np.array([2, 0], np.int32))
     True
@@ -72,9 +72,9 @@ def copy(source: Counts, target: Counts) -> None:
 
 @compiled.function(inline=False)
 def are_counts(row: Counts, clock: Counts, entries: int, ahead: int) -> bool:
-    """For ``admits``: whether a row of so many entries has none that is more than ``ahead``.
+    """For ``admits``: whether a row of ``entries`` has none that is more than ``ahead``.
 
-    Nothing is behind the last entry.
+    All words after the last entry must be 0.
     """
     least, most, beyond = np.int32(0), np.int32(0), np.int32(0)
     for x in range(row.size):
@@ -89,7 +89,7 @@ def are_counts(row: Counts, clock: Counts, entries: int, ahead: int) -> bool:
 def are_sums(row: Counts, clock: Counts, owners: NDArray[np.int64], ahead: int) -> bool:
     """For ``admits``: whether all owners of an entry, each ``ahead``, can have counted it so far.
 
-    An entry that nobody else owns, or behind the last, is no higher than it is here.
+    An entry without other owners, or after the last, is not higher than it is here.
     """
     sound = True
     for x in range(row.size):
@@ -99,7 +99,7 @@ def are_sums(row: Counts, clock: Counts, owners: NDArray[np.int64], ahead: int) 
 
 
 def check_size(*, entries: int, per_process: int) -> None:
-    """UserError if no clock has this size."""
+    """Raise UserError if no clock has this size."""
     if entries < 1:
         raise UserError(f"entries must be at least 1, not {entries}")
     if entries > NODES_MAX:
@@ -120,21 +120,22 @@ def entries_of_all(*, entries: int, per_process: int, nodes: int, seed: int) -> 
 
 
 def entries_to_tell_apart(nodes: int, per_process: int) -> int:
-    """The least entries with which ``entries_apart`` tells processes apart."""
+    """The minimum of entries with which ``entries_apart`` tells processes apart."""
     return nodes + per_process - 1
 
 
 def are_apart(own: Counts, *, entries: int) -> bool:
-    """Whether f is one of ``entries_apart`` that tells processes apart."""
+    """Return whether f is one of ``entries_apart`` that tells processes apart."""
     return entries >= entries_to_tell_apart(*own.shape)
 
 
 def entries_apart(*, entries: int, per_process: int, nodes: int, seed: int) -> Counts:
-    """f, of which the counts of a clock determine those of each process if the group is smaller.
+    """f with which the counts of a clock determine those of each process in a small group.
 
     The first entry of a process belongs to none with a smaller number, so the messages of each
     process follow from the counts, from the last process to the first. The other entries belong to
-    nobody else while there are such. A group that is too large for that has ``entries_of_all``.
+    no other process while there are such. A group that is too large for that has
+    ``entries_of_all``.
     """
     if entries < entries_to_tell_apart(nodes, per_process):
         return entries_of_all(entries=entries, per_process=per_process, nodes=nodes, seed=seed)
@@ -150,7 +151,7 @@ def entries_apart(*, entries: int, per_process: int, nodes: int, seed: int) -> C
     return rows
 
 
-# A state is allocated anew whenever it grows, and a large group takes a second to draw.
+# A state is allocated again whenever it grows, and drawing for a large group takes a second.
 @functools.lru_cache(maxsize=4)
 def _entries_of_all(entries: int, per_process: int, nodes: int, seed: int) -> Counts:
     rows = [
@@ -161,7 +162,7 @@ def _entries_of_all(entries: int, per_process: int, nodes: int, seed: int) -> Co
 
 
 def owners_of(own: Counts, *, hosted: Counts, width: int) -> list[int]:
-    """How many processes own each entry; one that is hosted alone knows its own count and is not
-    among them."""
+    """The number of processes that own each entry, without one that is hosted alone: it has its
+    own count."""
     others = np.delete(own, hosted, axis=0) if len(hosted) == 1 else own
     return np.bincount(others.ravel(), minlength=width).tolist()

@@ -1,8 +1,8 @@
-"""Rows that a protocol takes and gives back, for all hosted processes, with a free list.
+"""Rows that a protocol allocates and frees, for all hosted processes, with a free list.
 
 A record of a protocol is a row of a named tuple of columns, ``rows.slot[row]``. The columns are
-strided views of one table, so that a record lies in one place of memory. A table is reserved:
-address space, which takes memory as rows are first used, so that handlers never ask for room.
+strided views of one table, so that a record is contiguous in memory. A table is reserved:
+address space, which takes memory as rows are first used, so that handlers never allocate.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def columns(kind: type[Columns], *shape: int, dtype: Any = np.int32) -> Columns:
 
 
 def reserve(kind: type[Columns], size_bytes: int, dtype: Any = np.int32) -> Columns:
-    """Rows of which all are free, as many as ``size_bytes`` of address space hold.
+    """Free rows in ``size_bytes`` of address space.
 
-    The fields of ``kind`` are columns, ``link`` among them, and behind them ``mark``. UserError if
+    The fields of ``kind`` are columns, ``link`` among them, followed by ``mark``. UserError if
     there is less address space; ``take`` raises MemoryError when there are no rows left.
     """
     names: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
@@ -65,7 +65,7 @@ def is_reserve(rows: Any) -> bool:
 
 
 def check_end(state: Any) -> None:
-    """UserError that names a reserve of which all rows are used: for hosts after a MemoryError."""
+    """Raise a UserError that names an exhausted reserve: for hosts after a MemoryError."""
     for name in _exhausted(state):
         raise UserError(
             f"all rows of {name!r} are in use: use fewer nodes or messages, or set "
@@ -74,7 +74,7 @@ def check_end(state: Any) -> None:
 
 
 def _exhausted(state: Any, name: str = "") -> Iterator[str]:
-    """The reserves of which all rows have been used."""
+    """Names of the reserves of which all rows have been used."""
     if is_reserve(state):
         if state.mark[HIGH] == state.link.size:
             yield name
@@ -91,13 +91,13 @@ def used_bytes(rows: Any) -> int:
 
 @compiled.function()
 def has_rows(rows: Any, count: int) -> bool:
-    """Whether that many more rows can be taken: for hosts whose rows grow."""
+    """Return whether that many more rows can be taken: for hosts whose rows grow."""
     return rows.mark[COUNT] + count <= rows.link.size
 
 
 @compiled.function()
 def take(rows: Any) -> int:
-    """A row, with whatever its last owner left in it; MemoryError if there is none."""
+    """Allocate a row, with the contents its last owner left in it; MemoryError if there is none."""
     mark = rows.mark
     row = mark[FREE]
     if row != NONE:
@@ -113,7 +113,7 @@ def take(rows: Any) -> int:
 
 @compiled.function()
 def give_back(rows: Any, row: int) -> None:
-    """The row is free."""
+    """Free a row."""
     rows.link[row] = rows.mark[FREE]
     rows.mark[FREE] = row
     rows.mark[COUNT] -= 1

@@ -1,4 +1,4 @@
-"""How often a probabilistic clock errs: a formula, and the size of a clock for a load."""
+"""Error rate of a probabilistic clock: a formula, and the size of a clock for a load."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PER_PROCESS: Final = 2
 DELAY: Final = "normal:100:20"
 DELAY_HELP: Final = "normal:MEAN:SD in ms, with 0 < SD <= MEAN / 2"
 
-# Where simulated error rates have been set beside the formula (docs/sizing.md): Poisson senders,
+# Where simulated error rates have been compared with the formula (docs/sizing.md): Poisson senders,
 # delays normal:100:20.
 CHECKED_NODES: Final = (200, 2000)
 CHECKED_RATES: Final = (25.0, 200.0)
@@ -31,7 +31,7 @@ NAME_BYTES: Final = 8
 ENTRY_BYTES: Final = 4
 HASH_BYTES: Final = 8
 
-RATE_MAX: Final = 1e6  # broadcasts per second that ``largest_rate`` looks at
+RATE_MAX: Final = 1e6  # broadcasts per second that ``largest_rate`` searches
 LOAD_MAX: Final = 1e9  # as in a scenario
 RATE_STEPS: Final = 48
 
@@ -50,10 +50,11 @@ def error_rate(
 
     ``rate`` is broadcasts per second of the whole group, a Poisson process; delays are normal.
     A reception finds something of the message's past missing in two ways: the message was caused
-    by one that is still on its way, or its sender had broadcast shortly before. It goes wrong if
+    by one that is still in flight, or its sender had broadcast shortly before. It goes wrong if
     concurrent messages cover the entries of what is missing. The formula of "Improving accuracy"
     counts more of them as concurrent than are, and leaves out processes with the same entries: one
-    in ``alike`` has those of a given one, by default as many as there are ways to choose them.
+    in ``alike`` has those of a given one, by default as if all ways to choose them were equally
+    likely.
     """
     if alike is None:
         alike = math.comb(entries, per_process)
@@ -68,7 +69,7 @@ def error_rate(
 def largest_rate(
     *, error: float, entries: int, per_process: int, nodes: int, delay: str = DELAY, alike: int
 ) -> float:
-    """The load, up to RATE_MAX, at which a clock of so many entries errs this often."""
+    """The load, up to RATE_MAX, at which a clock with this number of entries errs this often."""
     mean_ms, deviation_ms = delay_ms(delay)
     low, high = 0.0, RATE_MAX
     for _ in range(RATE_STEPS):
@@ -108,7 +109,7 @@ def _normal_loss(z: float) -> float:
 
 
 def _coverage(concurrent: float, entries: int, per_process: int, alike: int) -> float:
-    """The chance that so many concurrent messages hit all entries of one process."""
+    """The probability that this number of concurrent messages hits all entries of one process."""
     one = 1 - math.exp(-per_process * concurrent / entries)
     # With a single entry it is the same chance, counted already.
     same = concurrent / alike if per_process > 1 else 0.0
@@ -117,7 +118,7 @@ def _coverage(concurrent: float, entries: int, per_process: int, alike: int) -> 
 
 @dataclass(frozen=True)
 class Size:
-    """A clock for a load, and what to expect of it."""
+    """A clock for a load, and its expected behaviour."""
 
     rate: float
     nodes: int
@@ -125,14 +126,14 @@ class Size:
     entries: int
     per_process: int
     error: float  # share of deliveries out of causal order, with `probabilistic`
-    held: float  # share of receptions that wait for something
+    held: float  # share of receptions that have to wait
     probabilistic_bytes: int  # added to a message
     hashed_bytes: int
     vector_bytes: int
     checked: bool  # whether the formula was checked around this point
 
     def as_dict(self) -> dict[str, Any]:
-        """What ``precedes size --json`` prints."""
+        """The object that ``precedes size --json`` prints."""
         return {**asdict(self), "accuracy": CHECKED}
 
     def __str__(self) -> str:
@@ -142,10 +143,10 @@ class Size:
             [
                 f"a clock for {self.nodes:,} nodes, {self.rate:,g} broadcasts/s of the group, "
                 f"delays {self.delay} ms",
-                f"entries     {self.entries:>9,}  of which a process has {self.per_process}",
+                f"entries     {self.entries:>9,}  of which a process owns {self.per_process}",
                 f"errors      {self.error:>9.1e}  of deliveries with probabilistic, none "
                 "with hashed",
-                f"held        {self.held:>9.1e}  of receptions wait for something",
+                f"held        {self.held:>9.1e}  of receptions have to wait",
                 f"bytes       {self.probabilistic_bytes:>9,}  a message with probabilistic",
                 f"            {self.hashed_bytes:>9,}  with hashed",
                 f"            {self.vector_bytes:>9,}  with vector{wide}",
@@ -163,7 +164,7 @@ def size(
     per_process: int = PER_PROCESS,
     delay: str = DELAY,
 ) -> Size:
-    """The clock for a load and an error, or with ``entries`` what a clock of that size gives."""
+    """The clock for a load and an error rate, or with ``entries`` the error rate of that size."""
     mean_ms, deviation_ms = delay_ms(delay)
     _check(rate=rate, nodes=nodes, error=error, entries=entries, per_process=per_process)
 
@@ -220,7 +221,7 @@ def _smallest(low: int, high: int, good: Callable[[int], bool]) -> int | None:
 
 
 def delay_ms(text: str) -> tuple[float, float]:
-    """Mean and standard deviation of delays that the formula takes."""
+    """Mean and standard deviation of delays for the formula."""
     with contextlib.suppress(UserError):
         law = delays.read(text)
         # Delays cut off at 0 are not normal; two deviations are enough for the formula.
@@ -240,7 +241,7 @@ def _check(
     if not 2 <= nodes <= NODES_MAX:
         raise UserError(f"nodes must be between 2 and {NODES_MAX}, not {nodes}")
     if (error is None) == (entries is None):
-        raise UserError("say what to look for: `error` for a size, or `entries` for an error")
+        raise UserError("give `error` for a size, or `entries` for an error")
     if error is not None and not 0 < error < 1:
         raise UserError(f"error must be a share between 0 and 1, such as 1e-4, not {error:g}")
     if not 1 <= per_process <= NODES_MAX:

@@ -1,22 +1,23 @@
-"""Tests that find crashes: the VCube failure detector, for whoever holds one in its state.
+"""Tests that find crashes: the VCube failure detector, as part of a protocol's state.
 
 Source: Rodrigues et al. 2018, section 3.1, after Duarte, Bona and Ruoso (2014).
 
 Algorithm. Processes test in rounds. Process i tests j of its cluster c(i, s) iff i is the first
 process of c(j, s) that i does not know as faulty, so every process is tested once a round in each
 of its clusters. A round sends all tests, s = 1, 2, .., then awaits the replies in this order,
-each for ``timeout_ms`` from when its turn has come; who does not reply is faulty. Then it rests
-for ``interval_ms``. State counters start at 0 and an odd one means faulty; a reply carries the
-counters of the process tested, and the tester takes those that are larger than its own. After
-``rounds`` rounds it ends, so that a simulation comes to rest; with 0 it goes on. A test is answered
+each for ``timeout_ms`` from when its turn has come; a process that does not reply is faulty. Then
+it rests for ``interval_ms``. State counters start at 0 and an odd one means faulty; a reply carries
+the counters of the process tested, and the tester takes those that are larger than its own. After
+``rounds`` rounds it ends, so that a simulation quiesces; with 0 it continues. A test is answered
 once for each round.
 
-Assumes a synchronous network: a test and its reply take less than ``timeout_ms``. Crashes are
-for good.
+Assumes a synchronous network: a test and its reply take less than ``timeout_ms``. Crashed
+processes do not recover.
 
-Guarantee: every crash is known to all correct processes within log2(n)^2 rounds, and nobody is
-suspected wrongly. On a slower network a live process may be suspected. Suspicion is never taken
-back: the others go on without it, and it is *fenced*: it stops when a reply tells it so.
+Guarantee: every crash is known to all correct processes within log2(n)^2 rounds, and no process is
+suspected wrongly. On a slower network a live process may be suspected. Suspicion is never revoked:
+the others continue without it, and it is *fenced*: it stops when a reply reports its state as
+faulty.
 
 The owner of a ``Detector`` calls ``begin`` at its start, ``on_packet`` for packets that
 ``owns_packet``, ``on_expiry`` for timers that ``owns_timer``. A crash comes as a timer,
@@ -67,9 +68,9 @@ class Process(NamedTuple):
     round: Int64s
     tests: Int64s  # of this round
     awaited: Int64s  # the place of the reply awaited
-    generation: Int64s  # of the timer that counts
+    generation: Int64s  # of the timer in force
     fenced: Int64s
-    known_ns: Int64s  # when it last came to know of a crash,
+    known_ns: Int64s  # when it last learnt of a crash,
     known_round: Int64s  # and in which of its rounds
 
 
@@ -78,7 +79,7 @@ class Counter(NamedTuple):
 
     tests: Int64s  # sent
     timeouts: Int64s  # crashes found by a test of its own
-    learnt: Int64s  # crashes learnt from a reply
+    learnt: Int64s  # crashes reported in a reply
 
 
 class Detector(NamedTuple):
@@ -99,7 +100,7 @@ class Detector(NamedTuple):
 
 
 def check(*, interval_ms: float, timeout_ms: float, rounds: int) -> None:
-    """UserError unless a detector can work with these."""
+    """Raise UserError unless a detector can work with these."""
     check_range(0.001, DELAY_MS_MAX, interval_ms=interval_ms, timeout_ms=timeout_ms)
     if not 0 <= rounds < 1 << 30:
         raise UserError(f"rounds must be between 0 and 2^30, not {rounds}")
@@ -115,7 +116,7 @@ def make_detector(
     own_channel: bool,
     on: bool = True,
 ) -> Detector:
-    """A detector for the hosted processes; one that is not ``on`` takes next to no memory."""
+    """A detector for the hosted processes; one that is not ``on`` takes almost no memory."""
     nodes, hosted = group.nodes, len(group.hosted)
     process = pool.columns(Process, hosted, dtype=np.int64)
     process.number[:hosted] = group.hosted
@@ -137,7 +138,7 @@ def make_detector(
 
 
 def counters(detector: Detector) -> dict[str, float]:
-    """What the detector has counted, for the result of a run."""
+    """The detector's counters, for the result of a run."""
     return {
         "tests": int(detector.counter.tests[0]),
         "suspicions_by_test": int(detector.counter.timeouts[0]),
@@ -149,31 +150,31 @@ def counters(detector: Detector) -> dict[str, float]:
 
 @compiled.function()
 def is_on(detector: Detector) -> bool:
-    """Whether the detector works at all."""
+    """Return whether the detector is enabled."""
     return detector.state.size > 0
 
 
 @compiled.function()
 def is_fenced(detector: Detector, here: int) -> bool:
-    """Whether this process has learnt that the others take it for crashed."""
+    """Return whether this process has learnt that the others consider it faulty."""
     return detector.process.fenced[here] != 0
 
 
 @compiled.function()
 def is_faulty(detector: Detector, here: int, process: int) -> bool:
-    """Whether ``here`` takes the process for crashed; a number beyond the group is absent."""
+    """Return whether ``here`` considers the process faulty; one outside the group is absent."""
     return process >= detector.nodes or detector.state[here, process] & 1 == 1
 
 
 @compiled.function()
 def owns_packet(detector: Detector, inbox: Int64s) -> bool:
-    """Whether a packet is the detector's."""
+    """Return whether a packet is the detector's."""
     return tag_of(inbox, 0) >= detector.first_tag
 
 
 @compiled.function(inline=False)
 def admits(detector: Detector, inbox: Int64s, i: int) -> bool:
-    """Whether a correct process may send this item of a packet of the detector to a live host.
+    """Return whether a correct process may send this item of a detector packet to a live host.
 
     First a test or a reply, then state counters of processes.
     """
@@ -186,13 +187,13 @@ def admits(detector: Detector, inbox: Int64s, i: int) -> bool:
 
 @compiled.function()
 def owns_timer(key: int) -> bool:
-    """Whether a timer is the detector's."""
+    """Return whether a timer is the detector's."""
     return key >= KEYS
 
 
 @compiled.function()
 def crash_of(key: int) -> int:
-    """The process that a timer of the detector tells to have crashed, or -1."""
+    """The process that a timer of the detector reports as crashed, or -1."""
     return max(key - CRASHED, -1)
 
 
@@ -216,10 +217,10 @@ def begin(detector: Detector, here: int, host: Host) -> None:
 
 @compiled.function()
 def _is_tester(detector: Detector, here: int, place: int) -> bool:
-    """Whether all who come before this process in the cluster of the tested one are faulty.
+    """Return whether all processes before this one in the cluster of the tested one are faulty.
 
-    Process i stands in c(j, s) at the place of j in c(i, s), because the order is by exclusive
-    or; before it stand i ^ place ^ 0, i ^ place ^ 1, ..
+    Process i is in c(j, s) at the place of j in c(i, s), because the order is by exclusive
+    or; before it are i ^ place ^ 0, i ^ place ^ 1, ..
     """
     me = detector.process.number[here]
     before = 0
@@ -239,7 +240,7 @@ def _send(detector: Detector, here: int, target: int, tag: int, value: int, host
 
 @compiled.function(inline=False)
 def _await(detector: Detector, here: int, host: Host) -> None:
-    """Turn to the next reply that has not come, or to rest; a new timer counts from now."""
+    """Await the next reply that has not arrived, or rest; start a new timer."""
     own = detector.process
     while own.awaited[here] < own.tests[here]:
         tested = detector.test[here, own.awaited[here]]
@@ -257,7 +258,7 @@ def _await(detector: Detector, here: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def on_expiry(detector: Detector, here: int, key: int, host: Host) -> None:
-    """A timer of the detector that is no crash: a reply has not come, or the rest is over."""
+    """A timer of the detector that is not a crash: a reply is missing, or the rest is over."""
     own = detector.process
     if own.fenced[here] != 0 or key != KEYS + own.generation[here]:
         return
@@ -265,7 +266,7 @@ def on_expiry(detector: Detector, here: int, key: int, host: Host) -> None:
         begin(detector, here, host)
         return
     tested = detector.test[here, own.awaited[here]]
-    # The owner may have vouched for it, and a reply of another may have reported it.
+    # The owner may have confirmed it as live, and a reply of another may have reported it.
     is_vouched = detector.replied[here, tested] == own.round[here]
     if not is_vouched and not is_faulty(detector, here, tested):
         detector.counter.timeouts[0] += 1
@@ -275,7 +276,7 @@ def on_expiry(detector: Detector, here: int, key: int, host: Host) -> None:
 
 @compiled.function()
 def _suspect(detector: Detector, here: int, process: int, state: int, host: Host) -> None:
-    """Enter an odd state counter and have the crash handled as an event of its own."""
+    """Store an odd state counter and have the crash handled as an event of its own."""
     detector.state[here, process] = state
     detector.process.known_ns[here] = host.now_ns()
     detector.process.known_round[here] = detector.process.round[here]
@@ -294,7 +295,7 @@ def on_packet(
         if value_of(inbox, 0) <= detector.answered[here, sender]:
             return
         detector.answered[here, sender] = value_of(inbox, 0)
-        # Also to a process that is suspected: the answer is how it learns so.
+        # Also to a process that is suspected: it learns so from the answer.
         _send(detector, here, sender, REPLY, value_of(inbox, 0), host)
         for process in range(detector.nodes):
             state = detector.state[here, process]
@@ -315,7 +316,7 @@ def on_packet(
 
 @compiled.function()
 def _learn(detector: Detector, here: int, process: int, state: int, host: Host) -> None:
-    """Take a state counter that is larger than one's own."""
+    """Take a state counter that is larger than the own one."""
     if state <= detector.state[here, process]:
         return
     if process == detector.process.number[here]:

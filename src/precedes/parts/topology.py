@@ -11,9 +11,10 @@ de Araujo et al. 2018 and Rodrigues et al. 2018.
 The papers have N = 2^d nodes. Here a group may have any number of nodes from 2 on: the numbers
 from N to 2^d - 1 are absent members, skipped as crashed ones are.
 
-A spanning tree of source r: r sends to the first member of each of its clusters; who receives
-from j as the first member of c(j, s) does the same for its clusters 1..s-1, because c(j, s) is
-that node and these clusters of it. How many clusters a node serves is its *height* in the tree.
+A spanning tree of source r: r sends to the first member of each of its clusters; a node that
+receives from j as the first member of c(j, s) does the same for its clusters 1..s-1, because c(j,
+s) is that node and these clusters of it. The number of clusters a node serves is its *height* in
+the tree.
 
 All functions marked ``compiled.function`` may be called from handlers. ``crashed`` is a node's
 own view: an array with a value other than 0 for each node that it knows to have crashed.
@@ -34,7 +35,7 @@ Flags = NDArray[Any]
 
 @compiled.function()
 def dimension(nodes: int) -> int:
-    """How many clusters a node has: the bits of the largest number in the group.
+    """The number of clusters of a node: the bits of the largest number in the group.
 
     >>> [dimension(n) for n in (2, 3, 4, 5, 8, 9, 1024)]
     [1, 2, 2, 3, 3, 4, 10]
@@ -58,7 +59,7 @@ def bit_length(value: int) -> int:
 
 @compiled.function()
 def trailing_zeros(value: int) -> int:
-    """How many of the lowest bits are 0; the value must not be 0.
+    """The number of lowest bits that are 0; the value must not be 0.
 
     >>> [trailing_zeros(value) for value in (1, 2, 3, 4, 6, 96)]
     [0, 1, 0, 2, 1, 5]
@@ -72,7 +73,7 @@ def trailing_zeros(value: int) -> int:
 
 @compiled.function()
 def cluster(i: int, j: int) -> int:
-    """Which cluster of i holds j, and of j holds i; 0 if they are the same node.
+    """The cluster of i that holds j, and of j that holds i; 0 if they are the same node.
 
     The examples of de Araujo et al. (3 dimensions) and Rodrigues et al. (4 dimensions):
 
@@ -103,18 +104,18 @@ def first_present(i: int, s: int, nodes: int) -> int:
     >>> first_present(4, 1, 5), first_present(4, 3, 5)
     (-1, 0)
     """
-    found = i ^ (1 << (s - 1))
-    if found < nodes:
-        return found
+    node = i ^ (1 << (s - 1))
+    if node < nodes:
+        return node
     bits = s - 1
-    if (found >> bits) << bits >= nodes:
+    if (node >> bits) << bits >= nodes:
         return NONE
     # The cluster is cut by the end of the group: flip each bit, from the highest, that alone
     # leads beyond it. What is left unflipped is the earliest place.
     for bit in range(bits - 1, -1, -1):
-        if (found >> bit) << bit >= nodes:
-            found ^= 1 << bit
-    return found
+        if (node >> bit) << bit >= nodes:
+            node ^= 1 << bit
+    return node
 
 
 @compiled.function()
@@ -149,7 +150,7 @@ def first_correct(i: int, s: int, crashed: Flags, nodes: int) -> int:
 
 @compiled.function(inline=False)
 def height(i: int, root: int, nodes: int) -> int:
-    """How many clusters i serves in the tree of ``root``, when nobody has crashed.
+    """The number of clusters that i serves in the tree of ``root``, when no node has crashed.
 
     All of them if it is the root itself. In a group of 2^d nodes this is the number of lowest
     bits in which the two agree. In the worked example of de Araujo et al. 2018, section 4.3, node

@@ -1,11 +1,11 @@
 """Messages that wait at a node for an entry of its clock: lists in rows for all processes.
 
-A waiting message remembers one entry of the clock that it misses and the value it waits for, so
+A waiting message stores one entry of the clock that it misses and the value it waits for, so
 that most re-examinations are a single comparison. A protocol chooses one of two forms:
 
 - in one list, in order of arrival (``make_in_order``, ``take_first_ready``);
 - in lists by entry (``make_by_entry``, ``wake``, ``take_ready``): when an entry has risen, only the
-  messages listed by it are looked at. One list of all of them would be walked at every delivery,
+  messages listed by it are examined. One list of all of them would be walked at every delivery,
   and in a live group under load thousands may wait. Processes with more entries than lists let
   several entries share one.
 """
@@ -21,7 +21,7 @@ from precedes.contract import Capacity, Int32s, Int64s
 from precedes.parts import clocks, pool
 from precedes.parts.pool import NONE
 
-# Lists of a process: by entry, and behind them the messages that can be delivered.
+# Lists of a process: by entry, followed by the messages that can be delivered.
 BY_ENTRY: Final = 64
 READY: Final = BY_ENTRY
 
@@ -46,7 +46,7 @@ class Held(NamedTuple):
     rows: Rows
 
     def add(self, here: int, place: int, slot: int, entry: int, value: int) -> None:
-        """Let a message wait, in this list, until ``entry`` of the clock has reached ``value``."""
+        """Add a message to this list until ``entry`` of the clock has reached ``value``."""
         row = pool.take(self.rows)
         self.waiting[here] += 1
         self.rows.slot[row] = slot
@@ -63,7 +63,7 @@ class Held(NamedTuple):
         self.last[here, place] = row
 
     def _unlink(self, here: int, place: int, row: int, before: int) -> None:
-        """Take a row out of its list; ``before`` is the one in front of it, or NONE."""
+        """Remove a row from its list; ``before`` is the one in front of it, or NONE."""
         following = self.rows.link[row]
         if before == NONE:
             self.first[here, place] = following
@@ -91,9 +91,9 @@ class Held(NamedTuple):
         return NONE
 
     def wake(self, here: int, entry: int, clock: Int32s, need: Int32s) -> None:
-        """An entry of the clock has risen: move what waited for it to those that can be delivered.
+        """After an entry of the clock has risen, move the messages that can be delivered.
 
-        What misses another entry, by its row of ``need``, waits for that one from now on.
+        A message that misses another entry, by its row of ``need``, waits for that one from now on.
         """
         rows = self.rows
         place = entry % BY_ENTRY

@@ -1,8 +1,8 @@
 """The VCube failure detector: processes test each other and pass on who has crashed.
 
 Source: Rodrigues et al. 2018, section 3.1, after Duarte, Bona and Ruoso (2014). The algorithm, what
-it assumes and what it guarantees are in ``precedes.parts.tester``; here it runs alone, beside
-broadcasts that are sent to everybody and delivered on arrival.
+it assumes and what it guarantees are in ``precedes.parts.tester``; here it runs alone, next to
+broadcasts that are sent to all and delivered on arrival.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ MESSAGE_FIELDS: Final[tuple[str, ...]] = ()
 GUARANTEE: Final = "none"
 ASSUMES: Final = frozenset({"reliable", "unique"})
 ROUTE: Final = "direct"
+ON_LOSS: Final = "view"
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """How often and how patiently to test."""
+    """Interval and time-out of tests."""
 
     interval_ms: float = field(default=3000.0, metadata={"help": "rest between two rounds"})
-    timeout_ms: float = field(default=1000.0, metadata={"help": "patience with a reply"})
-    rounds: int = field(default=5, metadata={"help": "rounds of tests; 0: without end"})
+    timeout_ms: float = field(default=1000.0, metadata={"help": "time-out of a reply"})
+    rounds: int = field(default=5, metadata={"help": "rounds of tests; 0: unlimited"})
     own_channel: bool = field(default=True, metadata={"help": "tests have a queue of their own"})
 
     def __post_init__(self) -> None:
@@ -36,7 +37,7 @@ class Parameters:
 
 
 class State(NamedTuple):
-    """Nothing but the detector."""
+    """The detector alone."""
 
     detector: Detector
 

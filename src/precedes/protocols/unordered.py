@@ -1,9 +1,9 @@
 """Broadcast without any order: the negative control.
 
-Every message is sent directly to everybody and delivered when it arrives. On any network whose
-delays vary, causal order is broken; an audit that does not say so is itself broken.
+Every message is sent directly to all nodes and delivered when it arrives. On any network whose
+delays vary, causal order is broken; an audit that does not report this is itself broken.
 
-Source: none; the least that can be called a broadcast.
+Source: none; the minimum of a broadcast.
 
 Assumes that every packet arrives exactly once, for exactly-once delivery.
 
@@ -25,15 +25,16 @@ MESSAGE_FIELDS: Final[tuple[str, ...]] = ()
 GUARANTEE: Final = "none"
 ASSUMES: Final = frozenset({"reliable", "unique"})
 ROUTE: Final = "direct"
+ON_LOSS: Final = "view"
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """Nothing to choose."""
+    """A protocol without parameters."""
 
 
 class State(NamedTuple):
-    """Nothing is kept; an array must stand for the hosted processes."""
+    """No state; an array represents the hosted processes."""
 
     hosted: Int64s
 

@@ -13,7 +13,7 @@ from precedes.sim.scenario import Scenario, at_key, from_table, reading
 from precedes.stores import Address, Place
 
 SWITCHES: Final = ("trace", "packets")
-# Billions of deliveries: whatever is still going on then goes on for ever.
+# Billions of deliveries: a run that takes longer is assumed never to end.
 RUN_SECONDS_MAX: Final = 3600.0
 # Names of a scenario that a sweep varies in another way, or not at all.
 NOT_VARIED: Final = {
@@ -43,7 +43,7 @@ def grid(
 ) -> tuple[Scenario, ...]:
     """The scenarios of all combinations; the last name varies fastest but for the seed.
 
-    A name that is no field of a scenario is a parameter of the protocol.
+    A name that is not a field of a scenario is a parameter of the protocol.
     """
     known = {item.name for item in fields(Scenario)}
     for name, values in vary.items():
@@ -51,24 +51,24 @@ def grid(
             raise UserError(f"{name} varies over an empty list: give it a value or leave it out")
     if not seeds:
         raise UserError("an experiment needs a seed or more")
-    found = []
+    scenarios = []
     for values in itertools.product(*vary.values()):
         chosen = dict(zip(vary, values, strict=True))
         changes = {name: value for name, value in chosen.items() if name in known}
         own = {name: value for name, value in chosen.items() if name not in known}
         parameters = {**base.parameters, **changes.get("parameters", {}), **own}
         scenario = base.replace(**{**changes, "parameters": parameters})
-        found += [scenario.replace(seed=seed) for seed in seeds]
-    return tuple(found)
+        scenarios += [scenario.replace(seed=seed) for seed in seeds]
+    return tuple(scenarios)
 
 
 def from_file(path: Place) -> Experiment:
-    """The experiment in a file: a scenario and a ``[sweep]`` table (docs/pipeline.md)."""
+    """The experiment in a file: a scenario and a ``[sweep]`` table (docs/sweeps.md)."""
     path = Address.of(path)
     with reading(path) as table:
         sweep = table.pop("sweep", None)
         if not isinstance(sweep, dict):
-            raise UserError("there is no [sweep] table: see 'precedes docs pipeline'")
+            raise UserError("there is no [sweep] table: see 'precedes docs sweeps'")
         base = from_table(table)
         switches = {name: _switch(name, sweep.pop(name, False)) for name in SWITCHES}
         if switches["packets"] and not switches["trace"]:
@@ -125,20 +125,20 @@ def _seeds(value: Any) -> list[int]:
 
 
 def _varied(sweep: dict[str, Any], protocols: list[Any]) -> dict[str, list[Any]]:
-    """The lists to vary by field or parameter; a name that nobody has is a mistake."""
+    """The lists to vary by field or parameter; an unknown name is a UserError."""
     known = [item.name for item in fields(Scenario)]
-    found: dict[str, list[Any]] = {}
+    lists: dict[str, list[Any]] = {}
     for name, value in sweep.items():
         field = "workload" if name == "kind" else name
         if field in NOT_VARIED:
-            raise at_key(name, f"{name} is not varied so: use {NOT_VARIED[field]}")
+            raise at_key(name, f"{name} is not varied in this way: use {NOT_VARIED[field]}")
         if field not in known and not any(_applies(field, protocol) for protocol in protocols):
             own = [row["name"] for one in protocols for row in registry.load(one).parameter_help()]
             hint = meant(name, (*known, *own))
-            what = f"neither a field of a scenario nor a parameter of {protocols}"
-            raise at_key(name, f"{name} is {what}{hint}")
-        found[field] = _list(name, value)
-    return found
+            reason = f"neither a field of a scenario nor a parameter of {protocols}"
+            raise at_key(name, f"{name} is {reason}{hint}")
+        lists[field] = _list(name, value)
+    return lists
 
 
 def _applies(name: str, protocol: Any) -> bool:

@@ -1,4 +1,4 @@
-"""How much memory a run may take, and will take, before it takes any."""
+"""Memory limits of runs, and estimates before any memory is allocated."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from precedes.sim.scenario import Scenario
 SAMPLES: Final = (64, 128, 192)
 LEAST: Final = Capacity(slots=1, reserve_bytes=1)
 
-# Of a machine's memory, what the arrays of runs may take: the rest is for what reads and writes
-# traces, for Java, and for whatever else runs there.
+# The share of a machine's memory for the arrays of runs: the rest is for readers and writers of
+# traces, for Java, and for other programs.
 RUNS_SHARE: Final = 0.75
 
 
 def limit_bytes(scenario: Scenario, *, sharers: int) -> int:
-    """What a run may take: what its scenario says, or its share if so many run at once here."""
+    """The limit of a run: from its scenario, or its share if several runs are concurrent here."""
     if scenario.memory_max_bytes is not None:
         return scenario.memory_max_bytes
     return int(RUNS_SHARE * machine_bytes() / max(sharers, 1))
 
 
 def world_bytes(scenario: Scenario) -> int:
-    """What the host's arrays of nodes x nodes take."""
+    """The size of the host's arrays of nodes x nodes."""
     squares = 2 * 4 * scenario.oracle + 8 * scenario.fifo
     squares += 8 * (scenario.per in ("link", "node") or delays.is_matrix(scenario.delay))
     squares += 16 * any(item.kind == "crash" for item in scenario.faults)
@@ -41,9 +41,9 @@ def world_bytes(scenario: Scenario) -> int:
 
 
 def state_bytes(protocol: Protocol, parameters: Any, group: Group) -> int:
-    """What a protocol's state takes at first: a quadratic in the nodes, from three small groups.
+    """The initial size of a protocol's state: a quadratic in the nodes, from three small groups.
 
-    Small groups are not looked at: no state of theirs is large.
+    Small groups are not measured: no state of theirs is large.
     """
     if group.nodes <= max(SAMPLES):
         return 0
@@ -57,7 +57,7 @@ def state_bytes(protocol: Protocol, parameters: Any, group: Group) -> int:
 
 
 def nbytes(arrays: Any) -> int:
-    """The memory that a tree of arrays takes; of what is reserved, what has been used."""
+    """The memory of a tree of arrays; of reserves, the part in use."""
     if pool.is_reserve(arrays):
         return pool.used_bytes(arrays)
     if isinstance(arrays, Host):

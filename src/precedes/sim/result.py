@@ -1,15 +1,21 @@
-"""What a run yields: counts, errors, latencies."""
+"""The result of a run: counts, errors, latencies."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from precedes import frames
+from precedes.frames import counted, noun
+from precedes.sim.scenario import from_echo
+from precedes.stores import Place
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+    from precedes.audit import Report
+    from precedes.viewer.inline import Diagram
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class Result:
     nodes_by_largest_packet: list[int]  # nodes whose largest packet had 0, 1, 2, .. messages
     bytes_sent: int
     violations: Violations | None  # None: the oracle was off
-    lost: int | None  # None: without the oracle, repeated packets cannot be told from new ones
+    lost: int | None  # None: without the oracle, duplicates are indistinguishable from new packets
     duplicates: int | None
     pending_max: int
     pending_at_end: int
@@ -55,15 +61,39 @@ class Result:
     cpu_s: float
     wall_s: float
     simulated_s: float
-    complete: bool  # the run came to rest by itself
+    complete: bool  # the run quiesced by itself
     extra: dict[str, float]
-    # What is measured in every 10 s; the 64th: or later. On a radio in every second, 1200 at most.
+    # Measurements of every 10 s; the 64th: or later. On a radio of every second, 1200 at most.
     series: dict[str, list[float]]
     scenario: dict[str, Any]
+    trace: str | None = field(default=None, compare=False)  # the file with the trace of the run
+
+    @property
+    def title(self) -> str:
+        """The run in a few words."""
+        return f"{self.protocol}: {self.nodes:,} nodes, seed {self.seed}"
+
+    def write_trace(self, path: Place) -> None:
+        """Write the trace of the run; the scenario runs again for it, with the same outcome."""
+        from precedes.sim.runs import simulate
+
+        simulate(from_echo(self.scenario), trace=str(path))
+
+    def audit(self, *, witnesses: int = 5) -> Report:
+        """The exact verdict on the run, from its trace; without one, the scenario runs again."""
+        from precedes.audit import audit
+
+        return audit(self, witnesses=witnesses)
+
+    def view(self, **options: Any) -> Diagram:
+        """The space-time diagram of the run; options are those of ``precedes.view``."""
+        from precedes import view
+
+        return view(self, **options)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
+        """Plain values for JSON; the name of the trace is not among them."""
+        return {name: value for name, value in asdict(self).items() if name != "trace"}
 
     def as_row(self) -> dict[str, Any]:
         """The single numbers, under the names of the table of runs that a sweep writes."""
@@ -100,37 +130,48 @@ class Result:
         wrong, latency = self.violations, self.latency
         out_of_order: tuple[int | None, str] = (None, "not counted: the oracle was off")
         if wrong is not None:
-            out_of_order = (wrong.deliveries, f"deliveries, of {wrong.messages:,} messages")
+            deliveries = noun(wrong.deliveries, "delivery", "deliveries")
+            out_of_order = (
+                wrong.deliveries,
+                f"{deliveries}, of {counted(wrong.messages, 'message')}",
+            )
         times = {
             "to receive": (latency.reception_mean, None, None),
             "to deliver": (latency.delivery_mean, latency.p50, latency.p99),
         }
         lines = [
-            f"{self.protocol}: {self.nodes:,} nodes, seed {self.seed}, "
-            f"{self.simulated_s:,.1f} s simulated",
+            f"{self.title}, {self.simulated_s:,.1f} s simulated",
             *frames.counts(
-                ("broadcasts", self.broadcasts, ""),
+                ("broadcasts", self.broadcasts, self._why_fewer()),
                 ("deliveries", self.deliveries, f"{lost} lost{twice}"),
                 ("out of order", *out_of_order),
-                ("packets", self.packets, f"with {self.messages_sent:,} messages"),
+                ("packets", self.packets, f"with {counted(self.messages_sent, 'message')}"),
                 ("bytes sent", self.bytes_sent, f"{each:,.1f} a packet"),
-                ("pending", self.pending_max, "messages at a node, at most"),
+                ("max pending", self.pending_max, f"{noun(self.pending_max, 'message')} per node"),
             ),
             *frames.times("latency, ms", ("mean", "p50", "p99"), times),
             f"{'time':{frames.LABEL}}{self.cpu_s:.2f} s of CPU",
         ]
         return "\n".join(lines)
 
+    def _why_fewer(self) -> str:
+        """The reason for fewer broadcasts than requested: on a radio, hosts join first."""
+        skipped = self.extra.get("skipped", 0)
+        joins_s = self.scenario.get("parameters", {}).get("joins_s")
+        if not skipped or joins_s is None:
+            return ""
+        return f"{skipped:,.0f} skipped: hosts had not joined (within {joins_s:g} s) or were down"
+
     def to_arrow(self) -> pa.Table:
         """``as_row`` as a table of one row."""
         return frames.arrow_of([self.as_row()])
 
     def to_pandas(self) -> pd.DataFrame:
-        """``as_row`` as a frame of one row; ``pandas.concat`` makes one frame of several."""
+        """``as_row`` as a DataFrame of one row; ``pandas.concat`` combines several."""
         return frames.pandas_of(self.to_arrow())
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the numbers that do not differ from one time to the next."""
+        """HTML for a notebook: the numbers that do not vary from one run to the next."""
         wrong, latency = self.violations, self.latency
         each = max(1, self.deliveries)
         values = {
@@ -142,9 +183,8 @@ class Result:
             "latency, p99 (ms)": latency.p99,
             "packets": self.packets,
             "bytes a delivery": self.bytes_sent / each,
-            "pending at a node, at most": self.pending_max,
+            "max pending per node": self.pending_max,
         }
-        end = "" if self.complete else "; it did not come to rest"
-        title = f"{self.protocol}: {self.nodes:,} nodes, seed {self.seed}, "
-        title += f"{self.simulated_s:.1f} s simulated{end}"
+        end = "" if self.complete else "; it did not quiesce"
+        title = f"{self.title}, {self.simulated_s:.1f} s simulated{end}"
         return frames.shown(frames.paragraph(title), frames.facts(values))

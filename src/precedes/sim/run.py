@@ -1,4 +1,4 @@
-"""A run: allocate the arrays, call the engine, let grow what is too small, sum up."""
+"""A run: allocates the arrays, calls the engine, grows arrays, sums up."""
 
 from __future__ import annotations
 
@@ -143,10 +143,10 @@ class Run:
             queue.push_one(world.queue, 0, layout.ISSUE_LATE | node, label)
 
     def go(self, *, progress: Progress | None = None, tier: str = "auto") -> Result:
-        """Run to the end and sum up."""
+        """Run to the end and return the result."""
         switch = self._make_switch(tier)
         switch.begin(self.world, self.state)
-        before_bytes = resident_bytes()  # nothing else tells what plain Python takes
+        before_bytes = resident_bytes()  # the only measure of plain Python's memory
         for turn in itertools.count(1):
             try:
                 status = switch.turn(self.world, self.state)
@@ -170,7 +170,7 @@ class Run:
             self.state,
             scenario=self.scenario,
             protocol=self.protocol,
-            # With what was drawn for it.
+            # Including the time to draw its inputs.
             echo={
                 **self.scenario.echo(),
                 "parameters": vars(self.parameters),
@@ -186,10 +186,10 @@ class Run:
         return Switch(self.protocol, name=name, tier=tier, ahead_cpu_s=self._ahead_cpu_s)
 
     def _done(self) -> float:
-        """The share of the run that is over, as far as one can tell.
+        """The estimated completed share of the run.
 
-        Half of it are broadcasts, which a burst has done at once, half the deliveries that are due:
-        of those some never come where nodes crash or packets are lost.
+        Half of it are broadcasts, which a burst has completed at once, half the expected
+        deliveries: of those some never come where nodes crash or packets are lost.
         """
         due = self._due()
         if due == 0:
@@ -198,13 +198,13 @@ class Run:
         return (self._sent() + delivered) / 2
 
     def _due(self) -> int:
-        """Deliveries if nobody crashes and nothing is lost; 0: nothing is broadcast."""
+        """Deliveries without crashes and losses; 0: nothing is broadcast."""
         workload = self.world.workload
         messages = max(len(workload.issue), len(workload.event) - 1)
         return messages * (self.scenario.nodes - 1)
 
     def _sent(self) -> float:
-        """The share of the broadcasts, or of their time."""
+        """The completed share of the broadcasts, or of their time."""
         scenario, registers = self.scenario, self.world.host.registers
         if scenario.duration_s:
             now_ns = int(self.world.host.registers[contract.NOW_NS])
@@ -215,7 +215,7 @@ class Run:
         return min(int(registers[layout.BROADCASTS]) / max(messages, 1), 1.0)
 
     def _done_of_all(self) -> float:
-        """The least that is over: what is still to be delivered may take longest."""
+        """A lower bound of the completed share: the remaining deliveries may take longest."""
         registers = self.world.host.registers
         if due := self._due():
             return min(self._sent(), int(registers[layout.DELIVERIES]) / due)
@@ -223,7 +223,7 @@ class Run:
         return min(int(registers[contract.NOW_NS]) / horizon_ns, 1.0)
 
     def _make_room(self, status: int, *, is_compiled: bool) -> None:
-        """Do what the engine stopped for: nearly always, let something grow."""
+        """Handle the reason for which the engine stopped: mostly, an array must grow."""
         if status == layout.FLUSH_TRACE:
             self._flush()
             return
@@ -232,7 +232,7 @@ class Run:
             return
         if status == layout.EFFECTS_OVERFLOW:
             raise InternalError(
-                f"protocol {self.protocol.name}: one call of a handler asked for effects of more "
+                f"protocol {self.protocol.name}: one call of a handler requested effects of more "
                 f"than {self.world.host.effects.size:,} words"
             )
         world = self.world
@@ -252,12 +252,12 @@ class Run:
         self._check_memory(nbytes(self.world) + nbytes(self.state))
 
     def _draw(self, *, is_compiled: bool) -> None:
-        """Draw delays and chances for the packets to come, behind what is left of them."""
+        """Draw delays and chances for the packets to come, after the unused ones."""
         links = self.world.network
         setting = links.setting
         delay_ns = links.delay_ns[int(setting[network.DELAYS_USED]) :]
         chances = links.chance[int(setting[network.CHANCES_USED]) :]
-        # More than before if nothing had been used: one effect needs more than there was.
+        # More than before if none had been used: one effect needs more than there were.
         count = max(DRAWS, 8 * self.scenario.nodes, 2 * len(delay_ns), 2 * len(chances))
         if links.matrix_ns.size == 0:
             many = is_compiled and int(self.world.host.registers[layout.PACKETS]) >= MANY
@@ -270,7 +270,7 @@ class Run:
         self.world = self.world._replace(network=links._replace(delay_ns=delay_ns, chance=chances))
 
     def _grow_packets(self) -> None:
-        """Room for more packets or, if one is too long to be taken in at once, for longer ones."""
+        """Room for more packets or, if one is too long to be unpacked at once, for longer ones."""
         world = self.world
         effect = world.host.effects[int(world.host.registers[layout.EFFECT]) :]
         sends = effect[0] in (contract.SEND, contract.SEND_ASIDE)
@@ -299,7 +299,7 @@ class Run:
         self.world = self.world._replace(oracle=grow(judge, larger))
 
     def _grow_capacity(self) -> None:
-        """Slots have run out: whatever depends on them grows."""
+        """Grow everything that depends on the number of slots, which have run out."""
         world, n = self.world, self.scenario.nodes
         slots = self.capacity.slots
         self._check_memory(nbytes(world) + 2 * nbytes(self.state))

@@ -1,13 +1,12 @@
-"""Runs of scenarios: on the network that the protocol is for, with or without a trace."""
+"""Runs of scenarios, on the network that the protocol requires, with or without a trace."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import os
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, overload
+from typing import Any, Final, Unpack, overload
 
 from precedes import __version__, delays, registry, waiting
 from precedes.compiled import sources_digest
@@ -17,11 +16,12 @@ from precedes.sim.engine.rows import Writer
 from precedes.sim.radio.run import RadioRun
 from precedes.sim.result import Result
 from precedes.sim.run import Run
-from precedes.sim.scenario import Fault, Scenario
+from precedes.sim.scenario import RunFields, Scenario
+from precedes.stores import Address
 
-# What ``simulate`` takes besides the fields of a scenario, for users.
+# Arguments of ``simulate`` other than the fields of a scenario, for users.
 OPTIONS: Final = ("trace", "packets", "progress", "tier")
-# Fewer events are written in a moment.
+# Fewer events are written in an instant.
 ROWS_MANY: Final = 1 << 22
 FIELDS: Final = tuple(item.name for item in dataclasses.fields(Scenario) if item.name != "protocol")
 
@@ -45,33 +45,11 @@ def simulate(
     scenario: str,
     *,
     nodes: int,
-    messages: int | None = ...,
-    duration_s: float | None = ...,
-    rate: float = ...,
-    workload: str = ...,
-    skew: float = ...,
-    gap_ms: float = ...,
-    delay: str = ...,
-    per: str = ...,
-    loss: float = ...,
-    duplication: float = ...,
-    fifo: bool = ...,
-    processing_ms: float = ...,
-    transmission_ms: float = ...,
-    bandwidth_bytes_per_s: float = ...,
-    packet_bytes: int = ...,
-    payload_bytes: int = ...,
-    mtu_bytes: int = ...,
-    faults: Sequence[Fault] = ...,
-    seed: int = ...,
-    parameters: dict[str, Any] = ...,
-    oracle: bool = ...,
-    horizon_s: float | None = ...,
-    memory_max_bytes: int | None = ...,
     trace: str | os.PathLike[str] | None = ...,
     packets: bool = ...,
     progress: Progress | None = ...,
     tier: str = ...,
+    **fields: Unpack[RunFields],
 ) -> Result: ...
 
 
@@ -93,15 +71,15 @@ def simulate(
     ``simulate("vector", nodes=50, messages=5000)``.
 
     ``packets`` adds a row for every message of every packet sent and received. The file appears
-    when the run is complete, or not at all. ``progress`` is called with the share done, several
-    times a second. ``run_id`` is the number of the run in its trace; ``sharers`` how many runs
-    share this machine's memory.
+    when the run is complete, or not at all. ``progress`` is called with the completed share,
+    several times a second. ``run_id`` is the number of the run in its trace; ``sharers`` the number
+    of runs that share this machine's memory.
 
-    ``tier`` says how the protocol runs, with identical results: "interpreted" is plain Python, for
-    stepping through it in a debugger; "compiled" waits for the compiler at the first use of a
-    protocol; "auto" begins interpreted then, and goes on compiled when a process in the background
-    has compiled it, which it does for long runs alone, or if ``ahead_cpu_s``, what runs of the same
-    protocol that are to follow would take interpreted, says that there is enough to do.
+    ``tier`` selects how the protocol runs, with identical results: "interpreted" is plain Python,
+    for stepping through it in a debugger; "compiled" waits for the compiler at the first use of a
+    protocol; "auto" begins interpreted then, and changes to compiled code when a background process
+    has compiled it, which it does for long runs alone, or if ``ahead_cpu_s``, the time of later
+    runs of the same protocol if interpreted, shows that there is enough to do.
     """
     scenario = _scenario(scenario, fields)
     share: dict[str, Any] = {"sharers": sharers, "ahead_cpu_s": ahead_cpu_s}
@@ -140,19 +118,19 @@ def _traced(
         about = {"scenario": result.scenario, "counts": _counts(result), **more}
         with _shown(result):
             writer.close(complete=result.complete, **about)
-    return result
+    return dataclasses.replace(result, trace=str(Address.of(trace).absolute()))
 
 
 def _shown(result: Result) -> AbstractContextManager[object]:
-    """Events of minutes are put in order for seconds, at the end of all progress."""
+    """Show progress while events are sorted, which takes seconds after minutes of run time."""
     if result.deliveries < ROWS_MANY:
         return contextlib.nullcontext()
     return waiting.shown("writing the trace")
 
 
-def _scenario(given: Scenario | str, values: dict[str, Any]) -> Scenario:
-    """The scenario that a caller means, by itself or by its fields."""
-    if isinstance(given, Scenario):
+def _scenario(scenario: Scenario | str, values: dict[str, Any]) -> Scenario:
+    """The scenario of a call, given as such or by its fields."""
+    if isinstance(scenario, Scenario):
         if values:
             first = next(iter(values))
             raise UserError(
@@ -161,20 +139,21 @@ def _scenario(given: Scenario | str, values: dict[str, Any]) -> Scenario:
                 if first in FIELDS
                 else f"simulate has no argument {first!r}{meant(first, OPTIONS)}"
             )
-        return given
-    if not isinstance(given, str):
+        return scenario
+    if not isinstance(scenario, str):
         text = "simulate takes a Scenario, or the name of a protocol and the fields of one"
-        raise UserError(f"{text}, not {given!r:.60}")
+        raise UserError(f"{text}, not {scenario!r:.60}")
     for name in values:
         if name not in FIELDS:
             known = (*FIELDS, *OPTIONS)
-            raise UserError(
-                f"simulate has no argument {name!r}{meant(name, known)}: it takes the fields of "
-                f"a Scenario, {', '.join(FIELDS)}"
-            )
+            hint = f"{meant(name, known)}: it takes the fields of a Scenario, {', '.join(FIELDS)}"
+            if name in vars(registry.load(scenario).make_parameters({})):
+                own = {name: values[name]}
+                hint = f", but {scenario!r} has such a parameter: use parameters={own!r}"
+            raise UserError(f"simulate has no argument {name!r}{hint}")
     if "nodes" not in values:
-        raise UserError(f"say how many nodes: simulate({given!r}, nodes=50, ...)")
-    return Scenario(given, **values)
+        raise UserError(f"nodes is missing: simulate({scenario!r}, nodes=50, ...)")
+    return Scenario(scenario, **values)
 
 
 def _counts(result: Result) -> dict[str, int]:
@@ -196,7 +175,7 @@ def open_run(
 ) -> Run | RadioRun:
     """A run that has not begun: on links, in the compiled engine, or on a radio.
 
-    ``writer`` receives the trace; for whoever keeps it elsewhere than in a file.
+    ``writer`` receives the trace; for callers that do not keep it in a file.
     """
     if registry.load(scenario.protocol).network == "radio":
         return RadioRun(scenario, writer=writer, packets=packets)
@@ -204,7 +183,7 @@ def open_run(
 
 
 def outside(scenario: Scenario) -> list[str]:
-    """What the protocol assumes of the network and the scenario does not offer."""
+    """Assumptions of the protocol that the network or the scenario does not meet."""
     assumes = registry.load(scenario.protocol).assumes
     drops = any(item.kind == "cut" and not item.holds for item in scenario.faults)
     broken = {

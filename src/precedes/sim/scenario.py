@@ -6,19 +6,19 @@ import contextlib
 import dataclasses
 import math
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from precedes import catalogue
 from precedes.errors import UserError, meant
 from precedes.model import DELAY_MS_MAX, NODES_MAX
 from precedes.stores import Address, Place
 
-# Lists of the names that a scenario file may use, by section; the first is the top level.
+# The names that a scenario file may use, by section; the first is the top level.
 NEEDED: Final = {"protocol": 'protocol = "vector"', "nodes": "nodes = 20"}
 TOP: Final = ("protocol", "nodes", "seed", "oracle", "horizon_s", "memory_max_bytes")
-# What a delay is drawn for: every packet, or once for each of these.
+# The scope of a drawn delay: every packet, or once for each of these.
 PER: Final = ("use", "link", "message", "node")
 WORKLOAD: Final = ("kind", "rate", "messages", "duration_s", "skew", "gap_ms")
 NETWORK: Final = (
@@ -39,11 +39,11 @@ FAULT_KINDS: Final = ("crash", "pause", "cut")
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that goes wrong at a time, or after a number of packets.
+    """A fault at a time, or after a number of packets.
 
-    - ``crash``: ``node`` stops for good, ``at_s`` or after its ``after_sends``-th packet; the
+    - ``crash``: ``node`` stops permanently, ``at_s`` or after its ``after_sends``-th packet; the
       others learn it after a delay drawn between the two ``detection_ms``;
-    - ``pause``: ``node`` stands still ``for_s`` seconds; what reaches it waits;
+    - ``pause``: ``node`` is suspended for ``for_s`` seconds; packets for it wait;
     - ``cut``: packets from ``nodes`` to ``others`` (and back) are lost for ``for_s`` seconds, or
       with ``holds`` wait for the end of the cut.
     """
@@ -75,7 +75,7 @@ class Scenario:
     duration_s: float | None = None
     rate: float = 100.0  # broadcasts per second of the whole group
     workload: str = "poisson"
-    skew: float = 0.0  # exponent of a Zipf law over senders; 0: all alike
+    skew: float = 0.0  # exponent of a Zipf law over senders; 0: uniform
     gap_ms: float = 1.0  # replay: a node's pause before an event of its own
     delay: str = "normal:100:20"
     per: str = "use"  # "use": drawn for every packet; "link": once for every link
@@ -92,7 +92,7 @@ class Scenario:
     seed: int = 1
     parameters: dict[str, Any] = field(default_factory=dict)
     oracle: bool = True
-    horizon_s: float | None = None  # stop here even if something is still going on
+    horizon_s: float | None = None  # stop here even if not quiescent
     memory_max_bytes: int | None = None  # refuse to grow beyond this; None: the run's share
 
     def __post_init__(self) -> None:
@@ -118,28 +118,64 @@ class Scenario:
         return {name: value for name, value in self.echo().items() if value != usual[name]}
 
 
-def _check_types(given: Scenario | Fault) -> None:
-    """Compare every field with its annotation: files and callers may hold anything."""
-    for item in dataclasses.fields(given):
-        value = getattr(given, item.name)
+class LoadFields(TypedDict, total=False):
+    """The fields of a scenario that make its load, without its protocol and the size of the group.
+
+    For type checkers: ``Scenario`` has the defaults, and a test compares the two.
+    """
+
+    messages: int | None
+    duration_s: float | None
+    rate: float
+    workload: str
+    skew: float
+    gap_ms: float
+    delay: str
+    per: str
+    loss: float
+    duplication: float
+    fifo: bool
+    processing_ms: float
+    transmission_ms: float
+    bandwidth_bytes_per_s: float
+    packet_bytes: int
+    payload_bytes: int
+    mtu_bytes: int
+    faults: Sequence[Fault]
+    oracle: bool
+    horizon_s: float | None
+    memory_max_bytes: int | None
+
+
+class RunFields(LoadFields, total=False):
+    """The other fields."""
+
+    seed: int
+    parameters: dict[str, Any]
+
+
+def _check_types(instance: Scenario | Fault) -> None:
+    """Compare every field with its annotation: files and callers may pass anything."""
+    for item in dataclasses.fields(instance):
+        value = getattr(instance, item.name)
         names = str(item.type).split(" | ")
         if isinstance(value, list) and names[0].startswith("tuple["):
             value = tuple(value)
-            object.__setattr__(given, item.name, value)
+            object.__setattr__(instance, item.name, value)
         if "None" in names and value is None:
             continue
         kind = names[0].removeprefix("tuple[").split(",")[0].rstrip("]")
         values = value if names[0].startswith("tuple[") else (value,)
         fits = isinstance(values, tuple) and all(_fits(one, kind) for one in values)
         if not fits:
-            what = "a list of " if names[0].startswith("tuple[") else ""
-            what += (
+            expected = "a list of " if names[0].startswith("tuple[") else ""
+            expected += (
                 "a smaller number" if kind == "float" and _fits(value, "int") else _MEANING[kind]
             )
-            raise at_key(item.name, f"{item.name} takes {what}, not {value!r:.60}")
+            raise at_key(item.name, f"{item.name} takes {expected}, not {value!r:.60}")
         if kind == "float":  # 50 and 50.0 are one scenario, also to a digest
             floats = tuple(map(float, values))
-            object.__setattr__(given, item.name, floats if value is values else floats[0])
+            object.__setattr__(instance, item.name, floats if value is values else floats[0])
 
 
 _MEANING: Final = {
@@ -251,10 +287,20 @@ def _check_fault(fault: Fault, nodes: int) -> None:
         raise UserError("detection_ms is a pair of delays, the smaller first")
 
 
-def from_toml(path: Place) -> Scenario:
-    """The scenario in a file; a mistake is reported with the file and, if known, the line.
+def from_echo(values: Mapping[str, Any]) -> Scenario:
+    """The scenario that ``Scenario.echo`` gave, also after a way through JSON or a result."""
+    faults = []
+    for fault in values["faults"]:
+        lists: dict[str, Any] = {k: tuple(v) for k, v in fault.items() if isinstance(v, list)}
+        faults.append(Fault(**{**fault, **lists}))
+    names = [item.name for item in dataclasses.fields(Scenario)]
+    return Scenario(**{**{name: values[name] for name in names}, "faults": tuple(faults)})
 
-    A ``[sweep]`` table, which makes the file an experiment, is not looked at.
+
+def from_toml(path: Place) -> Scenario:
+    """The scenario in a file; an error names the file and, if known, the line.
+
+    A ``[sweep]`` table, which makes the file an experiment, is ignored.
     """
     with reading(Address.of(path)) as table:
         return from_table({name: value for name, value in table.items() if name != "sweep"})
@@ -262,7 +308,7 @@ def from_toml(path: Place) -> Scenario:
 
 @contextlib.contextmanager
 def reading(path: Address) -> Iterator[dict[str, Any]]:
-    """The tables of a TOML file, for a block whose mistakes are reported with file and line."""
+    """Context manager for the tables of a TOML file: errors name the file and the line."""
     try:
         text = path.read_bytes().decode()
     except OSError as error:
@@ -329,7 +375,7 @@ def _unknown(name: str, table: str, known: Sequence[str]) -> UserError:
 
 
 def at_key(key: str, text: str) -> UserError:
-    """A mistake at a name of the file."""
+    """An error at a name of the file."""
     error = UserError(text)
     error.key = key  # type: ignore[attr-defined]
     return error
@@ -337,7 +383,7 @@ def at_key(key: str, text: str) -> UserError:
 
 @contextlib.contextmanager
 def _at_fault(number: int) -> Iterator[None]:
-    """Note on errors which of the faults they are about."""
+    """Add the number of the fault to errors."""
     try:
         yield
     except UserError as error:
@@ -347,7 +393,7 @@ def _at_fault(number: int) -> Iterator[None]:
 
 
 def _line_of(text: str, key: str | None, fault: int | None) -> str:
-    """Where a name stands in a file, or in its so many-th fault, as ``:LINE``; or nothing."""
+    """The line of a name in a file, or in its n-th fault, as ``:LINE``; or nothing."""
     lines = text.split("\n")
     headers = [number for number, line in enumerate(lines) if line.strip() == "[[faults]]"]
     first = headers[fault] if fault is not None and fault < len(headers) else 0

@@ -1,4 +1,4 @@
-"""What a run has left in its world, as a result."""
+"""Sums up the world of a run as a result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sum_up(
     cpu_s: float,
     wall_s: float,
 ) -> Result:
-    """The result of a run; ``echo`` is what it says of its scenario."""
+    """The result of a run; ``echo`` is its scenario as plain values."""
     registers = world.host.registers
     oracle = scenario.oracle
     violations = Violations(
@@ -71,7 +71,7 @@ def crashed(world: World) -> list[int]:
 
 
 def _lost(world: World, scenario: Scenario) -> int | None:
-    """Deliveries due to a correct node from a correct source that never came."""
+    """Deliveries from a correct source to a correct node that are missing."""
     if not scenario.oracle and scenario.duplication > 0:
         return None
     n = scenario.nodes
@@ -107,17 +107,17 @@ def _latency(registers: NDArray[np.int64], bins: NDArray[np.int64]) -> Latency:
 
 
 def _extra(registers: NDArray[np.int64], *, oracle: bool) -> dict[str, float]:
-    """What ``Result.extra`` has of every protocol."""
+    """The entries of ``Result.extra`` that every protocol has."""
     wait_ns = int(registers[layout.WAITED_NS]) / max(int(registers[layout.PACKETS]), 1)
-    found: dict[str, float] = {
+    figures: dict[str, float] = {
         "dropped": int(registers[layout.DROPPED]),
         "packets_lost": int(registers[layout.PACKETS_LOST]),
         "queue_wait_ms": wait_ns / NANOSECONDS_PER_MS,
     }
     if oracle:
-        found["untagged_violations"] = int(registers[layout.UNTAGGED_VIOLATIONS])
-        found["untagged_messages"] = int(registers[layout.UNTAGGED_MESSAGES])
-    return found
+        figures["untagged_violations"] = int(registers[layout.UNTAGGED_VIOLATIONS])
+        figures["untagged_messages"] = int(registers[layout.UNTAGGED_MESSAGES])
+    return figures
 
 
 def _trimmed(counts: NDArray[np.int64]) -> list[int]:

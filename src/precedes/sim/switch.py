@@ -1,6 +1,6 @@
 """The engine's loop for one run: interpreted at first, compiled as soon as there is machine code.
 
-Interpreted and compiled, the loop goes on from the same arrays with the same events, so that a run
+Interpreted and compiled, the loop continues with the same arrays and the same events, so that a run
 may change from one to the other wherever it returns to Python.
 """
 
@@ -20,18 +20,18 @@ from precedes.registry import Protocol
 from precedes.sim.engine import loop
 from precedes.sim.engine.world import World
 
-# Events between two looks at the outside world: about a fifth of a second compiled, and at most
+# Events between two returns to Python: about a fifth of a second compiled, and at most
 # that interpreted, however slow the protocol.
 SLICE_EVENTS: Final = 1 << 20
 SLICE_EVENTS_INTERPRETED: Final = 1 << 8
 LOOK_S: Final = 0.1
 
-# What a compilation takes: 13 CPU-seconds for the smallest protocol, 40 for the largest. A run
-# that has less than this before it is over sooner than its compiler. Of one that has more, going on
+# Compile time: 13 CPU-seconds for the smallest protocol, 40 for the largest. A run
+# with less work left is over sooner than its compiler. For one with more, continuing
 # interpreted would take processor time from the compiler and save a fiftieth of a second of it.
 COMPILATION_CPU_S: Final = 20.0
 
-# What is interpreted takes so many times as long: from 400 (dcs) to 1,000 (hashed).
+# Interpreted code takes this many times as long: from 400 (dcs) to 1,000 (hashed).
 INTERPRETED_TIMES: Final = 500
 
 # Too short to extrapolate from.
@@ -39,7 +39,7 @@ FIRST_LOOK_CPU_S: Final = 0.5
 
 
 class Clock:
-    """The time that a run takes, without that of getting machine code, which is no part of it."""
+    """The time of a run, without waits for machine code."""
 
     def __init__(self) -> None:
         self._begin_s = time.perf_counter(), time.process_time()
@@ -54,7 +54,7 @@ class Clock:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """Do not count the time of a block."""
+        """Exclude the time of a block."""
         wall_s, cpu_s = self.wall_s(), self.cpu_s()
         try:
             yield
@@ -68,10 +68,10 @@ def code_of(protocol: Protocol, *, name: str) -> Code[[World, Any, int], int]:
 
 
 def wait_for_code(ahead_cpu_s: Mapping[str, float]) -> None:
-    """Have protocols compiled whose runs would take longer interpreted, and wait for that.
+    """Compile protocols whose runs would take longer interpreted, and wait for the result.
 
-    For whoever is about to distribute many runs; how long those of each protocol would take
-    interpreted is known. A protocol that cannot be compiled is left to its runs.
+    For callers that are about to distribute many runs; the interpreted time of each protocol's
+    is known. A protocol that cannot be compiled is left to its runs.
     """
     items = []
     for name, cpu_s in ahead_cpu_s.items():
@@ -90,9 +90,9 @@ def wait_for_code(ahead_cpu_s: Mapping[str, float]) -> None:
 
 
 class Switch:
-    """The loop in the form in which it runs now, for the time of one run.
+    """The loop in its current form, for the time of one run.
 
-    ``ahead_cpu_s`` is what runs of the same protocol that follow would take interpreted.
+    ``ahead_cpu_s`` is the interpreted time of later runs of the same protocol.
     """
 
     def __init__(
@@ -107,32 +107,32 @@ class Switch:
         self._code = code_of(protocol, name=name)
         self._began_interpreted = True
         self._next_look_s = 0.0
-        self._given: Any = None
+        self._state: Any = None
         self._handed: Any = None
 
     @property
     def is_interpreted(self) -> bool:
-        """Whether the loop is not compiled as yet."""
+        """Return whether the loop is not compiled yet."""
         return self.body is loop.run
 
     def turn(self, world: World, state: Any) -> int:
         """Run the loop for a slice."""
         if self.is_interpreted:
             return self.body(world, state, self.slice_events)
-        if state is not self._given:
-            # To write down where its arrays are takes as long as a thousand events.
-            self._given, self._handed = state, loop.ENTRY.handed(world, state)[1]
+        if state is not self._state:
+            # Writing down the addresses of its arrays takes as long as a thousand events.
+            self._state, self._handed = state, loop.ENTRY.handed(world, state)[1]
         return self.body(world, self._handed, self.slice_events)
 
     @property
     def tier(self) -> str:
-        """How the run went so far: compiled, interpreted, or mixed, the former after the latter."""
+        """The tier of the run so far: compiled, interpreted, or mixed: compiled after a while."""
         if self.is_interpreted:
             return "interpreted"
         return "mixed" if self._began_interpreted else "compiled"
 
     def begin(self, world: World, state: Any) -> None:
-        """Choose what the run begins with; its time counts from here."""
+        """Choose the tier to begin with, and start the clock."""
         if self._tier == "compiled":
             self._use(self._code.wait(world, state, 0))
         elif self._tier == "auto":
@@ -141,32 +141,32 @@ class Switch:
         self.clock = Clock()
 
     def look(self, world: World, state: Any, *, done: float) -> None:
-        """Between two slices: take the machine code if it is there, or wait for it if it pays.
+        """Between two slices: load the machine code if it exists, or wait for it if it pays.
 
-        ``done`` is the share of the run that is over, as far as one can tell.
+        ``done`` is the estimated completed share of the run.
         """
         if self._tier != "auto" or time.monotonic() < self._next_look_s:
             return
         self._next_look_s = time.monotonic() + LOOK_S
-        taken_s, left_s = self.clock.cpu_s(), self._ahead_cpu_s
-        if taken_s > FIRST_LOOK_CPU_S:
-            # Of what shows no progress nothing is known but that it has gone on for so long.
-            left_s += taken_s * (1 / done - 1) if done > 0 else taken_s
+        elapsed_s, left_s = self.clock.cpu_s(), self._ahead_cpu_s
+        if elapsed_s > FIRST_LOOK_CPU_S:
+            # Without progress, the only estimate is the time so far.
+            left_s += elapsed_s * (1 / done - 1) if done > 0 else elapsed_s
         self._look(world, state, left_s=left_s)
 
     def _look(self, world: World, state: Any, *, left_s: float) -> None:
-        """The first look starts a compiler, so that the next run is compiled in any case."""
+        """Start a compiler at the first look, so that the next run is compiled in any case."""
         with self.clock.stopped():
-            found = self._code.load(world, state, 0)
-            if found is None:
+            machine_code = self._code.load(world, state, 0)
+            if machine_code is None:
                 self._code.begin(then=True)
-            if found is None and self._code.failure is None and left_s > COMPILATION_CPU_S:
+            if machine_code is None and self._code.failure is None and left_s > COMPILATION_CPU_S:
                 label = f"compiling {self._protocol.name}"
-                text = f"{label}, which is faster than to go on interpreted (then cached)"
+                text = f"{label}, which is faster than interpreting (then cached)"
                 with contextlib.suppress(InternalError):
-                    found = self._code.wait(world, state, 0, text=text)
-        if found is not None:
-            self._use(found)
+                    machine_code = self._code.wait(world, state, 0, text=text)
+        if machine_code is not None:
+            self._use(machine_code)
         elif self._code.failure is not None:
             compiler.tell_failure(self._code, self._protocol.name)
             self._tier = "interpreted"

@@ -1,6 +1,6 @@
-"""Workloads: who broadcasts when, as text and as a value, with what each needs and costs.
+"""Workloads: senders and times of broadcasts, as text and as a value, with requirements and cost.
 
-How the broadcasts are drawn is known to ``sim.inputs.broadcasts``.
+``sim.inputs.broadcasts`` draws the broadcasts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BELLS_MAX: Final = 1000
 
 
 class Length(enum.Enum):
-    """What says how long a workload goes on."""
+    """A field that bounds the length of a workload."""
 
     OPEN = "messages or duration_s"
     TIMED = "duration_s"
@@ -29,16 +29,16 @@ class Length(enum.Enum):
 
 @dataclass(frozen=True)
 class Kind:
-    """What every workload is."""
+    """Base of all workloads."""
 
     FORMS: ClassVar[tuple[str, ...]]
     LENGTH: ClassVar[Length]
 
     def check(self, scenario: Scenario) -> None:
-        """Refuse numbers that do not go together, or not with the scenario."""
+        """Raise UserError for numbers that contradict each other, or the scenario."""
 
     def broadcasts(self, scenario: Scenario) -> float:
-        """About how many broadcasts there will be if ``messages`` does not cut them short."""
+        """Approximate number of broadcasts unless ``messages`` bounds them."""
         return scenario.rate * (scenario.duration_s or math.inf)
 
 
@@ -60,7 +60,7 @@ class Periodic(Kind):
 
 @dataclass(frozen=True)
 class Window(Kind):
-    """Every node broadcasts so many times, at uniform times in a window."""
+    """Every node broadcasts a given number of times, at uniform times in a window."""
 
     FORMS = ("window:MS", "window:MS:TIMES")
     LENGTH = Length.OWN
@@ -68,7 +68,7 @@ class Window(Kind):
     times: float = 1.0
 
     def check(self, scenario: Scenario) -> None:
-        """Broadcasts come whole."""
+        """Raise UserError unless the number of broadcasts is whole."""
         if self.times != round(self.times) or self.times < 1:
             raise UserError(
                 f"workload {scenario.workload!r}: a node broadcasts a whole number of times, "
@@ -76,7 +76,7 @@ class Window(Kind):
             )
 
     def broadcasts(self, scenario: Scenario) -> float:
-        """As many as the text says."""
+        """The number in the text."""
         return scenario.nodes * self.times
 
 
@@ -96,7 +96,7 @@ class Triangle(Window):
 
 @dataclass(frozen=True)
 class Burst(Kind):
-    """The first so many nodes broadcast so many times each, all at the start."""
+    """The first nodes broadcast a given number of times each, all at the start."""
 
     FORMS = ("burst:NODES:EACH",)
     LENGTH = Length.OWN
@@ -104,7 +104,7 @@ class Burst(Kind):
     each: float
 
     def check(self, scenario: Scenario) -> None:
-        """There are so many nodes, and broadcasts come whole."""
+        """Raise UserError unless there are enough nodes, and whole broadcasts."""
         whole = self.nodes % 1 == 0 and self.each % 1 == 0
         if not whole or not 1 <= self.nodes <= scenario.nodes or self.each < 1:
             raise UserError(
@@ -113,7 +113,7 @@ class Burst(Kind):
             )
 
     def broadcasts(self, scenario: Scenario) -> float:
-        """As many as the text says."""
+        """The number in the text."""
         return self.nodes * self.each
 
 
@@ -126,24 +126,24 @@ class Varying(Kind):
     high: float
 
     def check(self, scenario: Scenario) -> None:
-        """The rates are in order, and one is above 0."""
+        """Raise UserError unless the rates are in order, and one is above 0."""
         if self.low > self.high or self.high == 0:
             raise UserError(f"workload {scenario.workload!r}: rates are LOW:HIGH with HIGH above 0")
 
     def broadcasts(self, scenario: Scenario) -> float:
-        """As with a rate in the middle."""
+        """The number for a rate in the middle."""
         return (self.low + self.high) / 2 * (scenario.duration_s or math.inf)
 
 
 @dataclass(frozen=True)
 class Bell(Varying):
-    """A rate that rises from low to high and falls again, so many times."""
+    """A rate that rises from low to high and falls again, a given number of times."""
 
     FORMS = ("bell:LOW:HIGH", "bell:LOW:HIGH:TIMES")
     times: float = 1.0
 
     def check(self, scenario: Scenario) -> None:
-        """Bells come whole."""
+        """Raise UserError unless the number of bells is whole."""
         super().check(scenario)
         if self.times != round(self.times) or not 1 <= self.times <= BELLS_MAX:
             raise UserError(
@@ -153,18 +153,18 @@ class Bell(Varying):
 
 @dataclass(frozen=True)
 class Random(Varying):
-    """A rate that goes from target to target, or stays low but for so many peaks."""
+    """A rate that goes from target to target, or stays low except for some peaks."""
 
     FORMS = ("random:LOW:HIGH", "random:LOW:HIGH:PEAKS")
     peaks: float | None = None
 
     def targets(self, scenario: Scenario) -> int:
-        """How many targets the rate goes to, the first one included."""
+        """The number of targets of the rate, the first one included."""
         assert scenario.duration_s is not None
         return math.ceil(scenario.duration_s / TARGET_SECONDS) + 1
 
     def check(self, scenario: Scenario) -> None:
-        """Peaks have room, with a target between any two."""
+        """Raise UserError unless peaks have room, with a target between any two."""
         super().check(scenario)
         if self.peaks is None:
             return
@@ -179,7 +179,7 @@ class Random(Varying):
 
 @dataclass(frozen=True)
 class Shift(Kind):
-    """A Poisson process in which from a time on some nodes have a share of the load."""
+    """A Poisson process in which from a given time some nodes have a share of the load."""
 
     FORMS = ("shift:AT_S:SHARE:EVERY",)
     LENGTH = Length.TIMED
@@ -188,7 +188,7 @@ class Shift(Kind):
     every: float
 
     def check(self, scenario: Scenario) -> None:
-        """Some nodes have that share, and some are left for the rest."""
+        """Raise UserError unless some nodes have that share, and some are left for the rest."""
         if not self.share < 1 or not 2 <= self.every <= scenario.nodes or self.every % 1:
             raise UserError(
                 f"workload {scenario.workload!r}: SHARE is below 1, EVERY a whole number from 2 "
@@ -214,7 +214,7 @@ class Replay(Kind):
     path: Path
 
     def broadcasts(self, scenario: Scenario) -> float:
-        """By the size of the file: some 100 bytes an event, a tenth of that compressed."""
+        """An estimate from the file's size: some 100 bytes an event, a tenth of that compressed."""
         size_bytes = self.path.stat().st_size if self.path.is_file() else 0
         return size_bytes / (10 if self.path.suffix == ".gz" else 100)
 
@@ -239,7 +239,7 @@ def workload_of(scenario: Scenario) -> Kind:
     if kind.LENGTH is Length.OWN and scenario.duration_s is not None:
         raise UserError(f"workload {name} ends by itself: leave out duration")
     if kind.LENGTH is Length.OPEN and scenario.messages is None and not scenario.duration_s:
-        raise UserError("say how long: with `messages` or `duration_s`")
+        raise UserError("no length: give `messages` or `duration_s`")
     if kind.LENGTH is Length.TIMED and not scenario.duration_s:
         raise UserError(f"workload {name} needs a duration")
     workload = KINDS.read(text)
@@ -248,15 +248,15 @@ def workload_of(scenario: Scenario) -> Kind:
 
 
 def replayed(text: str) -> Path | None:
-    """The graph that a workload replays; None if it is another one, also one with mistakes."""
+    """The graph that a workload replays; None for other workloads, also with mistakes."""
     graph = KINDS.read(text) if KINDS.names(text, Replay) else None
     return graph.path if isinstance(graph, Replay) else None
 
 
 def broadcasts(scenario: Scenario) -> float:
-    """About how many broadcasts a run will have; 0 if that cannot be told.
+    """Approximate number of broadcasts of a run; 0 if unknown.
 
-    A workload with mistakes counts as any other: the run itself will say what is wrong with it.
+    A workload with mistakes counts as any other: the run itself reports its errors.
     """
     try:
         expected = KINDS.read(scenario.workload).broadcasts(scenario)

@@ -1,8 +1,8 @@
-"""Where files are: on this machine, or in a store such as S3 (docs/stores.md).
+"""Storage of files: on this machine, or in a store such as S3 (docs/stores.md).
 
-``Address`` names a file or a folder, and does with it what is the same everywhere: look, list,
-read, put whole, remove. ``lease`` makes a process the only one that works in a folder, ``handed``
-has work on other machines open stores as this process does. pyarrow is
+``Address`` names a file or a folder, with the operations that are the same everywhere: stat, list,
+read, atomic write, remove. ``lease`` gives one process exclusive use of a folder; ``handed``
+lets work on other machines open stores as this process does. pyarrow is
 imported when the first URL is opened, not before.
 """
 

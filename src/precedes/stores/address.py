@@ -1,4 +1,4 @@
-"""Names of files and folders, paths and URLs alike, and what can be done with them."""
+"""Addresses of files and folders, paths and URLs alike, with their operations."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ Work = Callable[[Iterator[Any]], Iterator[Any]]
 
 SCHEMES: Final = ("file", "s3", "gs", "abfss", "hdfs")
 URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-# What is left of a URL after it was taken for a path, or typed in a hurry.
+# Remains of a URL that was normalised as a path, or mistyped.
 SINGLE_SLASH: Final = re.compile(rf"({'|'.join(SCHEMES)}):(/(?!/)|$)")
-# A store answers in milliseconds, whatever is asked for: ask for much at a time.
+# A store answers in milliseconds, whatever the size of a request: request much at a time.
 READ_BYTES: Final = 8 << 20
 # Variables with the settings of stores begin like this.
 SETTINGS: Final = ("AWS_", "AZURE_", "GOOGLE_", "STORAGE_EMULATOR_HOST")
 
 
 class StoreError(UserError):
-    """A store is not there, refuses, or does not answer in time."""
+    """A store does not exist, refuses, or does not answer in time."""
 
 
 class Entry(NamedTuple):
-    """What a folder holds."""
+    """An entry of a folder."""
 
     name: str  # from the folder: "a/b" if that is deep
     kind: str  # "file", "folder" or "other"
@@ -49,12 +49,12 @@ class Entry(NamedTuple):
 class Address:
     """A path on this machine, or a place in a store: ``Address.of("s3://bucket/folder/file")``.
 
-    Files are there whole or not at all. A store has no folders of its own: what begins alike is in
-    one folder, and an empty one is not there. Errors of the machine's own files are OSErrors, those
-    of stores StoreErrors, of which each says what to do; a file that is missing raises
+    Files are written atomically. A store has no folders of its own: names with a common prefix are
+    in one folder, and an empty one does not exist. Errors of the machine's own files are OSErrors,
+    those of stores StoreErrors, of which each says what to do; a file that is missing raises
     FileNotFoundError in both.
 
-    Where a path is expected, a local address is one, and any other raises.
+    Where a path is expected, a local address is accepted, and any other raises.
     """
 
     root: str  # of a store, as s3://bucket; empty: this machine
@@ -66,14 +66,14 @@ class Address:
         if isinstance(place, Address):
             return place
         text = os.fspath(place)
-        found = URL.match(text)
-        if found is None:
+        match = URL.match(text)
+        if match is None:
             if SINGLE_SLASH.match(text):
                 scheme = text.partition(":")[0]
                 raise UserError(f"{text} is neither a path nor a URL: write {scheme}://...")
             return cls("", str(Path(text)))
-        scheme = found[1].lower()
-        authority, _, rest = text[found.end() :].partition("/")
+        scheme = match[1].lower()
+        authority, _, rest = text[match.end() :].partition("/")
         if scheme not in SCHEMES:
             known = ", ".join(f"{name}://" for name in SCHEMES)
             raise UserError(
@@ -101,7 +101,7 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a path on this machine."""
+        """Return whether it is a path on this machine."""
         return not self.root
 
     @property
@@ -118,36 +118,36 @@ class Address:
 
     @property
     def stem(self) -> str:
-        """The same without its ending."""
+        """The last part without its suffix."""
         return PurePosixPath(self.path).stem
 
     @property
     def parent(self) -> Address:
-        """The folder it is in; that of a store's root is itself."""
+        """The parent folder; that of a store's root is itself."""
         if self.is_local:
             return Address("", str(self.local.parent))
         return Address(self.root, self.path.rpartition("/")[0])
 
     def absolute(self) -> Address:
-        """The same, wherever the reader stands."""
+        """The same, independent of the current directory."""
         return Address("", str(self.local.absolute())) if self.is_local else self
 
     def kind(self) -> str | None:
-        """``file``, ``folder``, ``other`` (a pipe); None: nothing is there, or not to be seen."""
+        """``file``, ``folder``, ``other`` (a pipe); None: it does not exist, or is not readable."""
         with contextlib.suppress(OSError, ValueError):
             return self.entry().kind
         return None
 
     def is_file(self) -> bool:
-        """Whether there is a file."""
+        """Return whether there is a file."""
         return self.kind() == "file"
 
     def is_folder(self) -> bool:
-        """Whether there is a folder."""
+        """Return whether there is a folder."""
         return self.kind() == "folder"
 
     def names(self) -> list[str]:
-        """What is in the folder, in order; in a store, nothing in one that is not there."""
+        """Names in the folder, sorted; in a store, none if it does not exist."""
         return [entry.name for entry in self.entries()]
 
     def entries(self, *, deep: bool = False) -> list[Entry]:
@@ -159,7 +159,7 @@ class Address:
         return self.entry().size_bytes
 
     def version(self) -> str:
-        """What changes with a file's content: a store's tag, or its length and time."""
+        """A version that changes with a file's content: a store's tag, or its length and time."""
         if not self.is_local:
             with self._store() as (store, path), store.open_input_stream(path) as file:
                 tag = (file.metadata() or {}).get("ETag")
@@ -169,9 +169,9 @@ class Address:
         return f"{entry.size_bytes}-{entry.mtime_ns}"
 
     def open(self) -> BinaryIO:
-        """The file for reading; it can seek, and of one in a store only what is read is fetched.
+        """Open the file for reading; it can seek, and only the parts that are read are fetched.
 
-        Every read of a store is a request: read ``READ_BYTES`` at a time, or hand it to pyarrow.
+        Every read of a store is a request: read ``READ_BYTES`` at a time, or pass it to pyarrow.
         """
         if self.is_local:
             return self.local.open("rb")
@@ -188,17 +188,17 @@ class Address:
 
     def digest(self) -> str:
         """The SHA-256 of the file."""
-        opened: Any = self.open()  # of a type that has no readinto
+        opened: Any = self.open()  # of a type without readinto
         with opened as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     @contextlib.contextmanager
     def aside(self, *, sync: bool = False) -> Iterator[Path]:
-        """Where on this machine to write a file that is put in its place after the block.
+        """Context manager for a local path to write, moved to the address after the block.
 
-        It takes the place of what was there, unless the block raises. ``sync``: it is durable then,
-        as a store's always are. What a killed process leaves is in ``files.asides_in`` the folder,
-        or, of a store's, in the temporary directory, from where the next one removes it.
+        It replaces the file, unless the block raises. ``sync``: it is durable then,
+        as a store's always are. Files left by killed processes are in ``files.asides_in`` the
+        folder, or, for a store, in the temporary directory, where the next process removes them.
         """
         if self.is_local:
             with files.aside(self.local, sync=sync) as path:
@@ -210,24 +210,24 @@ class Address:
             self._upload(path)
 
     def put(self, content: bytes, *, sync: bool = False) -> None:
-        """Have the file hold this, in place of what it held."""
+        """Write the whole file, replacing its contents."""
         with self.aside(sync=sync) as path:
             path.write_bytes(content)
 
     def put_file(self, path: Path) -> None:
-        """The same with what a local file holds, which may be moved away."""
+        """The same with the contents of a local file, which may be moved away."""
         if self.is_local:
             os.replace(path, self.path)
         else:
             self._upload(path)
 
     def make_folder(self) -> None:
-        """Make the folder, with those above it; in a store there is nothing to make."""
+        """Make the folder, with its parents; in a store this does nothing."""
         if self.is_local:
             self.local.mkdir(parents=True, exist_ok=True)
 
     def remove(self) -> None:
-        """Remove the file, if there is one."""
+        """Remove the file, if it exists."""
         if self.is_local:
             self.local.unlink(missing_ok=True)
             return
@@ -235,7 +235,7 @@ class Address:
             store.delete_file(path)
 
     def remove_folder(self) -> None:
-        """Remove the folder with all that is in it, if there is one."""
+        """Remove the folder with all that is in it, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             if self.is_local:
                 shutil.rmtree(self.path)
@@ -250,11 +250,11 @@ class Address:
         return opened(self)
 
     def entry(self) -> Entry:
-        """What it is, how large and how old; FileNotFoundError if nothing is there."""
+        """Kind, size and time; FileNotFoundError if it does not exist."""
         if self.is_local:
-            found = os.stat(self.path)
-            kind = {stat.S_IFDIR: "folder", stat.S_IFREG: "file"}.get(stat.S_IFMT(found.st_mode))
-            return Entry(self.name, kind or "other", found.st_size, found.st_mtime_ns)
+            status = os.stat(self.path)
+            kind = {stat.S_IFDIR: "folder", stat.S_IFREG: "file"}.get(stat.S_IFMT(status.st_mode))
+            return Entry(self.name, kind or "other", status.st_size, status.st_mtime_ns)
         with self._store() as (store, path):
             return _entry(store.get_file_info(path), self.name, str(self))
 
@@ -263,17 +263,17 @@ class Address:
 
         with self._store() as (store, path):
             chosen = FileSelector(path, allow_not_found=True, recursive=deep)
-            found = store.get_file_info(chosen)
+            listing = store.get_file_info(chosen)
         start = len(path.rstrip("/")) + 1
-        rows = [_entry(info, info.path[start:], str(self)) for info in found]
+        rows = [_entry(info, info.path[start:], str(self)) for info in listing]
         return [row for row in rows if not (deep and row.kind == "folder")]
 
     def _upload(self, path: Path) -> None:
         from pyarrow.fs import LocalFileSystem, copy_files
 
         with self._store() as (store, target):
-            # One call that no interrupt can end half-way: the store makes a file of what it has
-            # when the stream is closed, however that comes about.
+            # One call that an interrupt cannot end half-way: the store makes a file of the bytes it
+            # has when the stream is closed, for whatever reason.
             copy_files(
                 str(path.absolute()),
                 target,
@@ -284,7 +284,7 @@ class Address:
 
 
 def scratch_directory() -> Path:
-    """A new folder for what is on its way to a store; whoever asks for it removes it."""
+    """A new folder for uploads to a store; the caller removes it."""
     import tempfile
 
     return files.own_directory(Path(tempfile.gettempdir()), "precedes-upload-")
@@ -292,7 +292,7 @@ def scratch_directory() -> Path:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder on this machine for as long as the block lasts, for what is on its way to a store.
+    """A temporary folder on this machine, for uploads to a store.
 
     Those that killed processes have left are removed.
     """
@@ -304,32 +304,32 @@ def scratch() -> Iterator[Path]:
 
 
 def look(addresses: Sequence[Address]) -> list[Entry | None]:
-    """What each address is, None if nothing; files of one folder of a store in one request."""
-    found: dict[Address, Entry] = {}
+    """The kind of each address, None if absent; one request for each folder of a store."""
+    entries: dict[Address, Entry] = {}
     folders = Counter(address.parent for address in addresses if not address.is_local)
     for folder in [folder for folder, count in folders.items() if count > 1]:
-        found |= {folder / entry.name: entry for entry in folder.entries()}
+        entries |= {folder / entry.name: entry for entry in folder.entries()}
     for address in addresses:
         if folders[address.parent] <= 1:
             with contextlib.suppress(OSError):
-                found[address] = address.entry()
-    return [found.get(address) for address in addresses]
+                entries[address] = address.entry()
+    return [entries.get(address) for address in addresses]
 
 
 def local_path(text: str) -> Path:
-    """The path that a text means; a UserError if it is the URL of a store."""
+    """The path of a text; a UserError if it is the URL of a store."""
     return Address.of(text).local
 
 
 def _listed(folder: str, *, deep: bool, prefix: str = "") -> list[Entry]:
     rows = []
-    with os.scandir(folder) as found:
-        for entry in found:
+    with os.scandir(folder) as entries:
+        for entry in entries:
             if deep and entry.is_dir():
-                if not entry.is_symlink():  # it may lead back to where it is
+                if not entry.is_symlink():  # it may point to a parent
                     rows += _listed(entry.path, deep=True, prefix=f"{prefix}{entry.name}/")
                 continue
-            with contextlib.suppress(FileNotFoundError):  # it has just gone
+            with contextlib.suppress(FileNotFoundError):  # removed in the meantime
                 kind = "folder" if entry.is_dir() else "file" if entry.is_file() else "other"
                 about = entry.stat(follow_symlinks=kind != "other")
                 rows.append(Entry(prefix + entry.name, kind, about.st_size, about.st_mtime_ns))
@@ -344,10 +344,11 @@ def _entry(info: Any, name: str, title: str) -> Entry:
 
 
 def handed(work: Work, *addresses: Address) -> Work:
-    """Work for another machine that opens these addresses with the settings of this process.
+    """Wrap work for another machine that opens these addresses with the settings of this process.
 
-    They go with the work, so that they reach machines which were started without them; a machine
-    without any of its own may be given a role instead. Work on paths goes as it is.
+    The settings are sent with the work, so that they reach machines which were started without
+    them; a machine without any of its own may be given a role instead. Work on paths is returned
+    unchanged.
     """
     return work if all(address.is_local for address in addresses) else _Handed(work)
 

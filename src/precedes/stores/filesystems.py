@@ -1,7 +1,7 @@
 """The stores behind addresses: pyarrow's file systems, set up as each store's own tools are.
 
-The first time a process opens a store it asks for the bucket or host, so that a mistake in a name,
-a key or an address is told in one line and within ``CONTACT_S``, before any work is done.
+The first time a process opens a store it contacts the bucket or host, so that a mistake in a name,
+a key or an address is reported in one line and within ``CONTACT_S``, before any work is done.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from pyarrow import fs
 from precedes.errors import UserError
 from precedes.stores.address import Address, StoreError
 
-# For the first answer of a store; the limits of one attempt are such that all stay below.
+# For the first answer of a store; the limits of one attempt keep the total below.
 CONTACT_S: Final = 20.0
 CONNECT_S: Final = 4.0
-# Without a byte for so long, a request is given up, and tried again so often.
+# After this long without a byte a request is retried, this number of times.
 SILENT_S: Final = 10.0
 ATTEMPTS_MAX: Final = 4
 CONTACT_SILENT_S: Final = 6.0
 CONTACT_ATTEMPTS_MAX: Final = 2
 
-REGION: Final = "us-east-1"  # what a server of one's own answers to, if none is named
+REGION: Final = "us-east-1"  # the default of self-hosted servers
 CREDENTIALS: Final = {
     "s3": "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
     "gs": "set GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login",
@@ -59,9 +59,9 @@ UNREACHED: Final = re.compile(
 
 @contextlib.contextmanager
 def opened(address: Address) -> Iterator[tuple[Any, str]]:
-    """The file system of an address and the path in it; what it raises is one line in the block."""
+    """The file system of an address and the path in it; errors in the block become one line."""
     try:
-        # Another setting makes another file system.
+        # Other settings make another file system.
         settings = s3_settings(os.environ) if address.root.startswith("s3:") else {}
         store, base = _open(address.root, tuple(sorted(settings.items())), os.getpid())
         yield store, f"{base}/{address.path}".rstrip("/") or "/"
@@ -72,15 +72,15 @@ def opened(address: Address) -> Iterator[tuple[Any, str]]:
 
 
 def _explanation(root: str, title: str, text: str) -> StoreError:
-    """What a store says, as one line that also says what to do."""
+    """A store's error as one line that also says what to do."""
     scheme, _, name = root.partition("://")
-    first = text.strip().splitlines()[0] if text.strip() else "it gives no reason"
+    first = text.strip().splitlines()[0] if text.strip() else "no reason given"
     if "NO_SUCH_BUCKET" in text or "No bucket" in text:
         return _no_bucket(root, title)
     if "libjvm" in text or "libhdfs" in text:
         return StoreError(
-            f"{title}: hdfs:// needs Java and Hadoop's libhdfs, which are not here: set JAVA_HOME, "
-            "HADOOP_HOME or ARROW_LIBHDFS_DIR, and CLASSPATH to what 'hadoop classpath --glob' says"
+            f"{title}: hdfs:// needs Java and Hadoop's libhdfs, which are missing: set JAVA_HOME, "
+            "HADOOP_HOME or ARROW_LIBHDFS_DIR, and CLASSPATH to that of 'hadoop classpath --glob'"
         )
     if UNREACHED.search(text) and "OAuth2" not in text:
         return StoreError(f"{title}: {_where(scheme, name)} does not answer: {REACH[scheme]}")
@@ -90,7 +90,7 @@ def _explanation(root: str, title: str, text: str) -> StoreError:
 
 
 def failure(title: str, error: Exception) -> StoreError | None:
-    """What a store said while a file of this address was read, if that is what went wrong."""
+    """The error of a store while a file of this address was read, if that is the cause."""
     with contextlib.suppress(UserError):  # a file object may have any name
         root = Address.of(title).root
         if root and FROM_STORES.search(str(error)):
@@ -100,9 +100,9 @@ def failure(title: str, error: Exception) -> StoreError | None:
 
 def _no_bucket(root: str, title: str) -> StoreError:
     scheme, _, name = root.partition("://")
-    what = "container" if scheme == "abfss" else "bucket"
+    kind = "container" if scheme == "abfss" else "bucket"
     where = _where(scheme, name)
-    return StoreError(f"{title}: there is no {what} {name} at {where}: make it, or check its name")
+    return StoreError(f"{title}: there is no {kind} {name} at {where}: make it, or check its name")
 
 
 def _where(scheme: str, name: str) -> str:
@@ -114,7 +114,7 @@ def _where(scheme: str, name: str) -> str:
 def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Endpoint, region, profile and certificates, as AWS's own tools take them.
 
-    A variable goes before the profile. Keys are left to the SDK, which reads the same places.
+    A variable overrides the profile. Keys are left to the SDK, which reads the same places.
     """
     profile = environment.get("AWS_PROFILE") or environment.get("AWS_DEFAULT_PROFILE") or "default"
     saved = _profile(environment.get("AWS_CONFIG_FILE") or "~/.aws/config", profile)
@@ -126,7 +126,7 @@ def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
             or environment.get("AWS_ENDPOINT_URL")
             or saved.get("endpoint_url")
         )
-    found = {
+    settings = {
         "profile": profile,
         "endpoint": endpoint,
         "region": environment.get("AWS_REGION")
@@ -135,7 +135,7 @@ def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
         "certificates": environment.get("AWS_CA_BUNDLE") or saved.get("ca_bundle"),
         "key": environment.get("AWS_ACCESS_KEY_ID"),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in settings.items() if value}
 
 
 @functools.lru_cache(maxsize=8)
@@ -148,12 +148,14 @@ def _profile(file: str, profile: str) -> dict[str, str]:
         return dict(parser[section]) if parser.has_section(section) else {}
     except (OSError, configparser.Error, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0]
-        raise StoreError(f"cannot read {path}: {reason}; mend it, or set AWS_CONFIG_FILE") from None
+        raise StoreError(
+            f"cannot read {path}: {reason}; repair it, or set AWS_CONFIG_FILE"
+        ) from None
 
 
 @functools.lru_cache(maxsize=64)
 def _open(root: str, settings: tuple[tuple[str, str], ...], process: int) -> tuple[Any, str]:
-    """A store that has answered, and how paths in it begin; a forked process opens its own."""
+    """A store that has answered, and the prefix of paths in it; a forked process opens its own."""
     scheme, _, name = root.partition("://")
     if scheme == "s3":
         return _open_s3(root, name, dict(settings))
@@ -185,21 +187,21 @@ def _open_s3(root: str, bucket: str, settings: dict[str, str]) -> tuple[Any, str
 
 
 def _region(root: str, bucket: str) -> str:
-    """Where a bucket is, if nobody says: AWS knows."""
+    """The region of a bucket from AWS, if none is configured."""
     code = "import sys; from pyarrow import fs; print(fs.resolve_s3_region(sys.argv[1]))"
     done = _elsewhere(code, bucket)
     if done is None or done.returncode:
         text = "" if done is None else done.stderr
         if "not found" in text:
             raise _no_bucket(root, root)
-        raise StoreError(f"cannot find out the region of {root}: set AWS_REGION")
+        raise StoreError(f"cannot determine the region of {root}: set AWS_REGION")
     return done.stdout.strip()
 
 
 def _contact_elsewhere(root: str) -> None:
-    """See whether a store answers, in a process of its own.
+    """Check whether a store answers, in a separate process.
 
-    Some of their libraries try for minutes; Azure's ends the process if there are no credentials.
+    Some of their libraries retry for minutes; Azure's aborts the process without credentials.
     """
     code = (
         "import sys; from pyarrow import fs; store, path = fs.FileSystem.from_uri(sys.argv[1]); "

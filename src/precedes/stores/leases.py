@@ -1,15 +1,15 @@
-"""Being the only process that works in a folder.
+"""Leases: exclusive use of a folder.
 
-On this machine a lock of the operating system's does it, which goes with the process. In a store
-everybody who wants the folder puts a claim of their own into it, and has it once a look shows no
-other claim: of two that put theirs before they looked, at least one sees the other's. That asks of
-a store only that a look shows what was put before, as S3, Google's, Azure's and HDFS all do;
+On this machine a lock of the operating system, released when the process ends. In a store
+every contender puts a claim into the folder, and holds the lease once a listing shows no
+other claim: of two that put theirs before they listed, at least one sees the other's. This requires
+of a store only that a listing shows earlier puts, as S3, Google's, Azure's and HDFS all do;
 pyarrow offers no put that fails if something is there.
 
-The name of a claim begins with the time, so that of those that come at once the first gets the
-folder and the others step back. Whoever has it renews the claim; one that was not renewed for
-``EXPIRES_S``, by the store's own clock, is of a process that died, and counts no more. One of a
-process of this machine that is not there any more counts no more at once.
+The name of a claim begins with the time, so that of simultaneous contenders the first gets the
+folder and the others step back. The holder renews its claim; one that was not renewed for
+``EXPIRES_S``, by the store's own clock, belongs to a dead process and is ignored. A claim of a
+process of this machine that no longer exists is ignored at once.
 """
 
 from __future__ import annotations
@@ -37,62 +37,62 @@ CLAIM: Final = re.compile("[0-9a-f]{32}-([0-9]+)-([0-9a-f]*)-([A-Za-z0-9._-]*)")
 
 EXPIRES_S: Final = 60.0
 BEAT_S: Final = 10.0
-# The first by name waits so long for the others to step back. One that does not has the folder: its
-# clock is ahead.
+# The first by name waits this long for the others to step back. One that does not has the folder:
+# its clock is ahead.
 STEP_BACK_S: Final = 20.0
 STEP_BACK_POLL_S: Final = 0.2
 
 
 class Lease:
-    """A folder of one's own, until it is lost."""
+    """A lease of a folder, until it is lost."""
 
     def __init__(self, folder: Address) -> None:
         self.folder = folder
-        # Nobody has to read a claim, which may change or go meanwhile: its name says it all.
+        # Claims are never read, since they may change or disappear meanwhile: the name is enough.
         host = re.sub("[^A-Za-z0-9._-]", "_", platform.node())
         number = f"{time.time_ns():016x}{os.urandom(8).hex()}"
         self.claim = folder / CLAIMS / f"{number}-{os.getpid()}-{_machine()}-{host}"
         self.lost = False
 
     def check(self) -> None:
-        """Raise if another process may have taken the folder over."""
+        """Raise if another process may have taken the lease."""
         if self.lost:
             raise StoreError(
                 f"{self.folder} was not reached for {EXPIRES_S / 2:g} s, so that another process "
-                "may have taken it over: the same command goes on"
+                "may have taken the lease: the same command resumes"
             )
 
 
 @contextlib.contextmanager
 def lease(folder: Address) -> Iterator[Lease]:
-    """Be the only one in a folder, which is there, for a block; a UserError if somebody else is.
+    """Hold the lease of an existing folder for a block; a UserError if another process has it.
 
-    The block asks ``check`` before it commits to anything. However the process ends, the folder can
-    be had again: at once on this machine, in a store after ``EXPIRES_S``.
+    The block calls ``check`` before it commits to anything. However the process ends, the lease
+    expires: at once on this machine, in a store after ``EXPIRES_S``.
     """
     if folder.is_local:
         with (folder / LOCK).local.open("wb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise _taken(folder) from None
+                raise _in_use(folder) from None
             yield Lease(folder)
         return
-    found = Lease(folder)
+    held = Lease(folder)
     ended = threading.Event()
-    _claim(found)
-    renewing = threading.Thread(target=_renew, args=(found, ended), daemon=True)
+    _claim(held)
+    renewing = threading.Thread(target=_renew, args=(held, ended), daemon=True)
     renewing.start()
     try:
-        yield found
+        yield held
     finally:
         ended.set()
         renewing.join()
-        _give_up(found)
+        _give_up(held)
 
 
-def _taken(folder: Address, by: str = "another process") -> UserError:
-    return UserError(f"{by} is at work in {folder}: wait for it, or choose another")
+def _in_use(folder: Address, by: str = "another process") -> UserError:
+    return UserError(f"{by} uses {folder}: wait for it, or choose another")
 
 
 def _claim(wanted: Lease) -> None:
@@ -103,9 +103,9 @@ def _claim(wanted: Lease) -> None:
             first = min(others)
             if first < wanted.claim.name or time.monotonic() - begin_s > STEP_BACK_S:
                 _, process, _, host = first.split("-", 3)
-                raise _taken(wanted.folder, f"process {process} of {host}")
+                raise _in_use(wanted.folder, f"process {process} of {host}")
             time.sleep(STEP_BACK_POLL_S)
-        # A process that stood still in between may have been taken for dead.
+        # A process that was suspended in between may have lost its claim.
         wanted.lost = time.monotonic() - begin_s > EXPIRES_S / 2
         wanted.check()
     except BaseException:
@@ -120,7 +120,7 @@ def _give_up(held: Lease) -> None:
 
 @functools.cache
 def _machine() -> str:
-    """What tells apart where numbers of processes mean the same, until it is started anew."""
+    """Identity of the scope of process numbers: this machine, until it is rebooted."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
         namespace = os.stat("/proc/self/ns/pid").st_ino
@@ -130,13 +130,13 @@ def _machine() -> str:
 
 
 def _is_dead(claim: str) -> bool:
-    """Whether a claim is that of a process which was on this machine."""
-    found = CLAIM.fullmatch(claim)
-    return found is not None and found[2] == _machine() and not is_alive(int(found[1]))
+    """Return whether a claim is that of a process which was on this machine."""
+    match = CLAIM.fullmatch(claim)
+    return match is not None and match[2] == _machine() and not is_alive(int(match[1]))
 
 
 def _others(own: Lease) -> list[str]:
-    """Claims of others; those that have expired are removed, since nobody counts them any more."""
+    """Claims of others; expired ones are removed, since they are ignored."""
     folder = own.claim.parent
     times_ns = {entry.name: entry.mtime_ns for entry in folder.entries() if entry.kind == "file"}
     if own.claim.name not in times_ns:
@@ -150,7 +150,7 @@ def _others(own: Lease) -> list[str]:
 
 
 def _renew(held: Lease, ended: threading.Event) -> None:
-    """Put the claim again and again; one that was taken away, or came too late, is lost."""
+    """Renew the claim repeatedly; one that was removed, or is late, is lost."""
     renewed_s = time.monotonic()
     while not held.lost and not ended.wait(BEAT_S):
         begin_s = time.monotonic()

@@ -8,10 +8,10 @@ workloads, networks and faults that all come from one seed. On every schedule
   little that everything has to grow;
 - handlers keep the rules of ``precedes.contract``: what was sent never changes, every
   reference is ended once;
-- the exact audit finds what the protocol promises, and counts what the oracle in the loop counts.
+- the exact audit confirms the protocol's promises, and counts what the oracle in the loop counts.
 
-A failure names its seed, and the seed alone repeats it; its ``kind`` says what is wrong, so that a
-test of a defective copy can ask for the very mistake that was made (``Kind``).
+A failure names its seed, and the seed alone repeats it; its ``kind`` classifies it, so that a
+test of a defective copy can expect exactly the defect that was planted (``Kind``).
 
 >>> from precedes.testing import conformance
 >>> conformance("vector", schedules=2, compiled=False).failures

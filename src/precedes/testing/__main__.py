@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--debug", action="store_true", help="add to an error its origin")
     options = parser.parse_args(arguments)
     try:
-        found = conformance(
+        result = conformance(
             options.protocol,
             schedules=options.schedules,
             seed=options.seed,
@@ -40,11 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             compiled=not options.interpreted,
             same_as=options.same_as,
         )
-        for line in (found, *found.failures):
+        for line in (result, *result.failures):
             show(line)
     except BaseException as error:
         return tell(error, debug=options.debug)
-    return Exit.VIOLATED if found.failures else Exit.DONE
+    return Exit.VIOLATED if result.failures else Exit.DONE
 
 
 if __name__ == "__main__":

@@ -17,13 +17,13 @@ from precedes.trace.rows import JUDGED, numbered_history
 
 
 class Collector:
-    """A writer that keeps a trace in memory: hand it to ``sim.runs.open_run``."""
+    """A writer that keeps a trace in memory: pass it to ``sim.runs.open_run``."""
 
     def __init__(self) -> None:
         self._chunks: list[NDArray[np.int64]] = [np.empty((0, 6), np.int64)]
 
     def write(self, events: Events) -> None:
-        """Take one chunk; the arrays are copied."""
+        """Add one chunk; the arrays are copied."""
         self._chunks.append(np.stack(events, axis=1, dtype=np.int64))
 
     def rows(self) -> NDArray[np.int64]:
@@ -32,7 +32,7 @@ class Collector:
         return self._chunks[0]
 
     def history(self, *, nodes: int, complete: bool = True) -> History:
-        """The same for the audit; ``complete`` says that the run came to rest by itself."""
+        """The same for the audit; ``complete`` says that the run quiesced by itself."""
         rows = self.rows()
         rows = rows[np.isin(rows[:, KIND], list(JUDGED.values()))]
         rows = rows[np.argsort(rows[:, NODE], kind="stable")]

@@ -23,7 +23,7 @@ HISTORY_KINDS = (EventKind.BROADCAST, EventKind.DELIVER, EventKind.CRASH)
 
 @dataclass(frozen=True)
 class Conformance:
-    """What the schedules of one protocol came to; ``failures`` is empty if all is well."""
+    """The outcome of the schedules of one protocol; ``failures`` is empty if all is well."""
 
     protocol: str
     schedules: int
@@ -106,7 +106,7 @@ def assert_conforms(
     compiled: bool = True,
 ) -> Conformance:
     """``conformance``, with an AssertionError that says how to repeat the first failure."""
-    found = conformance(
+    result = conformance(
         protocol,
         schedules=schedules,
         seed=seed,
@@ -114,28 +114,28 @@ def assert_conforms(
         compiled=compiled,
         failures_max=1,
     )
-    if found.failures:
-        raise AssertionError(f"{found}\n{found.failures[0]}")
-    return found
+    if result.failures:
+        raise AssertionError(f"{result}\n{result.failures[0]}")
+    return result
 
 
 def _failure(scenario: Scenario, error: Exception, options: str) -> Failure:
     kind = error.kind if isinstance(error, Breach) else Kind.RAISED
     raised = type(error).__name__ if kind == Kind.RAISED else ""
-    # As one would write it: without the defaults.
+    # As a user would write it: without the defaults.
     usual = vars(Scenario(protocol="vector", nodes=2)) | {"protocol": None, "nodes": None}
-    given = [f"{k}={v!r}" for k, v in vars(scenario).items() if v != usual[k]]
+    settings = [f"{k}={v!r}" for k, v in vars(scenario).items() if v != usual[k]]
     text = (
         f"seed {scenario.seed}: {f'{raised}: ' if raised else ''}{error}\n"
         f"  repeat: python -m precedes.testing {scenario.protocol} --seed {scenario.seed} "
         f"--schedules 1{options}\n"
-        f"  Scenario({', '.join(given)})"
+        f"  Scenario({', '.join(settings)})"
     )
     return Failure(kind, scenario.seed, text, raised)
 
 
 def check_scenario(scenario: Scenario, *, compiled: bool = True) -> Observed:
-    """Run a scenario in every way; ``Breach`` if a way differs or a promise is broken.
+    """Run a scenario in every way; ``Breach`` if one differs or a promise is broken.
 
     ``compiled=False`` leaves out the compiled engine, which takes seconds to build for a
     protocol that is new.
@@ -143,8 +143,8 @@ def check_scenario(scenario: Scenario, *, compiled: bool = True) -> Observed:
     protocol = registry.load(scenario.protocol)
     compiled = compiled and not protocol.is_plain
     watch = Watch(protocol, nodes=scenario.nodes)
-    # First, and interpreted: compiled code trusts its handlers and would not survive some of
-    # what they may do wrong.
+    # First, and interpreted: compiled code trusts its handlers and would not survive some
+    # defects.
     with watch.installed():
         tight = observe_run(_TightRun, scenario, tier="interpreted")
     check_promises(scenario, tight)
@@ -153,8 +153,8 @@ def check_scenario(scenario: Scenario, *, compiled: bool = True) -> Observed:
     tier = "compiled" if compiled else "interpreted"
     seen = observe(scenario, tier=tier)
     again = observe(scenario, tier=tier)
-    _compare(seen, again, "the same seed gave something else the second time")
-    way = "compiled and interpreted runs differ" if compiled else "little room made a difference"
+    _compare(seen, again, "the same seed gave another result the second time")
+    way = "compiled and interpreted runs differ" if compiled else "a run with small arrays differs"
     _compare(seen, tight, way)
     unrecorded = Run(scenario).go(tier=tier)
     same = _counts(seen.result) == _counts(unrecorded)
@@ -167,9 +167,9 @@ def check_scenario(scenario: Scenario, *, compiled: bool = True) -> Observed:
 
 
 def check_same(scenario: Scenario, other: Scenario, *, compiled: bool = True) -> Observed:
-    """Run two protocols on one schedule; ``Breach`` unless the same happens at the same times.
+    """Run two protocols on one schedule; ``Breach`` unless their timed events are the same.
 
-    Packets are compared too, but not the order of what happens at the same time.
+    Packets are compared too, but not the order of simultaneous events.
     """
     traces = []
     for one in (other, scenario):
@@ -187,20 +187,20 @@ def check_same(scenario: Scenario, other: Scenario, *, compiled: bool = True) ->
 
 
 def _event(row: Any) -> str:
-    what = EventKind(row[KIND]).name.lower()
+    kind = EventKind(row[KIND]).name.lower()
     message = f"{row[SOURCE]}:{row[SEQUENCE]}"
-    return f"node {row[NODE]}: {what} {message} at {row[TIME_NS] / NANOSECONDS_PER_MS:.6f} ms"
+    return f"node {row[NODE]}: {kind} {message} at {row[TIME_NS] / NANOSECONDS_PER_MS:.6f} ms"
 
 
-def _compare(one: Observed, other: Observed, what: str) -> None:
+def _compare(one: Observed, other: Observed, text: str) -> None:
     same = np.array_equal(one.rows, other.rows)
-    require(same, Kind.DIFFERENT, f"{what} (in the trace)")
+    require(same, Kind.DIFFERENT, f"{text} (in the trace)")
     same = _counts(one.result) == _counts(other.result)
-    require(same, Kind.DIFFERENT, f"{what} (in the counts)")
+    require(same, Kind.DIFFERENT, f"{text} (in the counts)")
 
 
 def _counts(result: Result) -> dict[str, Any]:
-    """All of a result except its tier and the time it took."""
+    """All of a result except its tier and its times."""
     differ = ("tier", "cpu_s", "wall_s")
     return {name: value for name, value in result.as_dict().items() if name not in differ}
 
@@ -225,16 +225,16 @@ def check_agreement(seen: Observed) -> None:
         pairs["violating messages"] = (result.violations.messages, report.violating_messages)
         pairs["duplicates"] = (result.duplicates or 0, report.duplicates)
     for name, (counted, audited) in pairs.items():
-        what = f"{name}: {counted} by the simulator, {audited} by the audit"
-        require(counted == audited, Kind.COUNTS, what)
+        sentence = f"{name}: {counted} by the simulator, {audited} by the audit"
+        require(counted == audited, Kind.COUNTS, sentence)
 
 
 def check_promises(scenario: Scenario, seen: Observed) -> None:
-    """What the protocol's file promises of such a network, by the audit."""
+    """Check the promises of the protocol's file for such a network, by the audit."""
     report = seen.report
     sentences = " ".join(witness.sentence for witness in report.witnesses)
     from_somewhere = report.phantom == report.cycles == 0
-    require(from_somewhere, Kind.PHANTOM, f"a message came from nowhere: {sentences}")
+    require(from_somewhere, Kind.PHANTOM, f"a message was never broadcast: {sentences}")
     if outside(scenario):
         return
     require(report.duplicates == 0, Kind.TWICE, f"a message was delivered twice: {sentences}")
@@ -242,11 +242,11 @@ def check_promises(scenario: Scenario, seen: Observed) -> None:
         require(report.violations == 0, Kind.ORDER, f"causal order was broken: {sentences}")
     if not _crashes(scenario):
         lost = seen.result.lost
-        require(lost == 0, Kind.LOST, f"{lost} deliveries never came: {sentences}")
+        require(lost == 0, Kind.LOST, f"{lost} deliveries are missing: {sentences}")
 
 
 class _TightRun(Run):
-    """A run whose state holds next to nothing at first, so that it has to grow again and again."""
+    """A run with minimal initial sizes, so that arrays have to grow repeatedly."""
 
     def _allocate_state(self) -> Any:
         if not hasattr(self, "world"):

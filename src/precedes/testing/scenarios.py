@@ -18,7 +18,7 @@ DELAYS: Final = (
     "lognormal:40:1",
     "exponential:80",
 )
-# Long enough for every delay drawn here, short enough for a protocol that is never at rest.
+# Long enough for every delay drawn here, short enough for a protocol that never quiesces.
 REST_S: Final = 60.0
 FEATURE_SHARE: Final = 0.25
 
@@ -26,9 +26,9 @@ FEATURE_SHARE: Final = 0.25
 def random_scenario(protocol: str, seed: int, *, hostile: bool = False) -> Scenario:
     """A small random scenario for a protocol; the same seed gives the same one.
 
-    The seed also draws which features there are at all: a mix of everything would hide what
-    only one of them brings out. The network keeps to what the protocol assumes, unless
-    ``hostile``; nodes may pause or crash in any case.
+    The seed also selects the features that exist at all: a mix of everything would hide failures
+    that only one of them causes. The network meets the protocol's assumptions, unless ``hostile``;
+    nodes may pause or crash in any case.
     """
     assumes = frozenset() if hostile else registry.load(protocol).assumes
     may_lose, may_repeat = "reliable" not in assumes, "unique" not in assumes

@@ -1,5 +1,5 @@
-"""The contract's rules, checked between the host and the handlers of a protocol, and what can be
-wrong with it, by kinds that a test can tell apart.
+"""The contract's rules, checked between the host and the handlers of a protocol, and kinds of
+failures that a test can distinguish.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from precedes.registry import Protocol
 
 
 class Kind(enum.StrEnum):
-    """What a failure is about; its text says the rest."""
+    """Classification of a failure; its text has the details."""
 
     ORDER = "order"  # a delivery is out of causal order, which the protocol promises
     TWICE = "twice"  # a message was delivered twice
@@ -29,8 +29,8 @@ class Kind(enum.StrEnum):
     PHANTOM = "phantom"  # a message was delivered that nobody had broadcast
     REFERENCE = "reference"  # references to messages are not ended once each
     OWN = "own"  # a node delivers its own message
-    FIELDS = "fields"  # what travels with a message changed after it had been sent
-    EFFECT = "effect"  # a handler asks for what no host can do
+    FIELDS = "fields"  # the fields of a message changed after it had been sent
+    EFFECT = "effect"  # a handler requests what no host can do
     DIFFERENT = "different"  # runs differ that must be the same
     COUNTS = "counts"  # the simulator and the audit count differently
     IDLE = "idle"  # nothing was delivered, so nothing was checked
@@ -71,18 +71,18 @@ HANDLERS: Final[tuple[Callable[..., None], ...]] = (
     contract.on_timer,
     contract.on_crash,
 )
-_TAKEN: Final = (contract.KEEP, contract.RETAIN)
-_REFERENCES: Final = (contract.DELIVER, contract.DROP, contract.RELEASE, *_TAKEN)
+_ADDING: Final = (contract.KEEP, contract.RETAIN)
+_REFERENCES: Final = (contract.DELIVER, contract.DROP, contract.RELEASE, *_ADDING)
 EVENT_KINDS: Final = frozenset(int(kind) for kind in EventKind)
 
 Name = tuple[int, int]  # source and sequence of a message
 
 
 class Watch:
-    """Looks over a protocol's shoulder: what its handlers are given and what they ask for.
+    """A proxy that checks what handlers receive and request.
 
-    Every rule that is broken raises ``Breach`` at the handler that broke it. References are
-    counted by node and message: given by an arrival or by ``keep``, ended by ``deliver`` or
+    Every broken rule raises ``Breach`` at the handler that broke it. References are
+    counted by node and message: added by an arrival or by ``keep``, ended by ``deliver`` or
     ``drop``, needed to send.
     """
 
@@ -96,25 +96,25 @@ class Watch:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Stand between a host and the handlers; for interpreted runs in this process."""
+        """Install between a host and the handlers; for interpreted runs in this process."""
         state = self.protocol.state
-        found = {}
+        bodies = {}
         for target in HANDLERS:
             if compiled.registered(target, state):
-                found[target] = target.dispatch.implementation(state)  # type: ignore[attr-defined]
+                bodies[target] = target.dispatch.implementation(state)  # type: ignore[attr-defined]
         try:
-            for target, body in found.items():
+            for target, body in bodies.items():
                 compiled.register(target, state)(self._around(target.__name__, body))
             yield
         finally:
-            for target, body in found.items():
+            for target, body in bodies.items():
                 compiled.register(target, state)(body)
 
     def check_end(self) -> None:
-        """Once everything has been delivered, nobody holds what it did not mean to keep."""
+        """Check that all references have ended once everything has been delivered."""
         for (node, name), count in self._held.items():
-            what = f"node {node} neither delivered nor dropped what it received of {_text(name)}"
-            require(count <= self._kept[node, name], Kind.REFERENCE, what)
+            sentence = f"node {node} neither delivered nor dropped a reference to {_text(name)}"
+            require(count <= self._kept[node, name], Kind.REFERENCE, sentence)
 
     def _around(self, handler: str, body: Callable[..., None]) -> Callable[..., None]:
         def call(state: Any, here: int, *arguments: Any) -> None:
@@ -138,62 +138,62 @@ class Watch:
         items = [(int(inbox[2 * i]), int(inbox[2 * i + 1])) for i in range(count)]
         return [value for tag, value in items if self.protocol.items[tag] == contract.MESSAGE]
 
-    def _check_fields(self, who: str, state: Any, slot: int, host: Host) -> None:
-        """Rule 2: what has been sent stays as it was."""
+    def _check_fields(self, label: str, state: Any, slot: int, host: Host) -> None:
+        """Rule 2: the fields of a sent message stay unchanged."""
         name = _name(host, slot)
         fields = [getattr(state, field)[slot].tobytes() for field in self.protocol.message_fields]
         same = self._sent.setdefault(name, fields) == fields
-        what = f"{who}: fields of message {_text(name)} changed after it had been sent"
-        require(same, Kind.FIELDS, what)
+        sentence = f"{label}: fields of message {_text(name)} changed after it had been sent"
+        require(same, Kind.FIELDS, sentence)
 
-    def _check_effects(self, who: str, state: Any, here: int, host: Host, start: int) -> None:
+    def _check_effects(self, label: str, state: Any, here: int, host: Host, start: int) -> None:
         for code, arguments in _effects(host, start):
             if code in _REFERENCES:
-                self._count_reference(who, code, here, arguments[0], host)
-                self._check_fields(who, state, arguments[0], host)
+                self._count_reference(label, code, here, arguments[0], host)
+                self._check_fields(label, state, arguments[0], host)
             elif code == contract.SEND_ALL:
-                self._check_items(who, state, here, host, arguments)
+                self._check_items(label, state, here, host, arguments)
             elif code in (contract.SEND, contract.SEND_ASIDE):
                 target, count = arguments[:2]
                 elsewhere = 0 <= target < self.nodes and target != here
-                what = f"{who} sends to node {target} of {self.nodes}"
-                require(elsewhere, Kind.EFFECT, what)
-                require(count > 0, Kind.EFFECT, f"{who} sends a packet without items")
-                self._check_items(who, state, here, host, arguments[2:])
+                sentence = f"{label} sends to node {target} of {self.nodes}"
+                require(elsewhere, Kind.EFFECT, sentence)
+                require(count > 0, Kind.EFFECT, f"{label} sends a packet without items")
+                self._check_items(label, state, here, host, arguments[2:])
             elif code == contract.NOTE:
                 known = arguments[0] in EVENT_KINDS
-                require(known, Kind.EFFECT, f"{who} notes an unknown kind {arguments[0]}")
+                require(known, Kind.EFFECT, f"{label} notes an unknown kind {arguments[0]}")
 
-    def _count_reference(self, who: str, code: int, here: int, slot: int, host: Host) -> None:
+    def _count_reference(self, label: str, code: int, here: int, slot: int, host: Host) -> None:
         """Rules 3 and 4: others' messages only, and one end for each reference."""
         name = _name(host, slot)
         key = here, name
         verb = {contract.DELIVER: "delivers", contract.DROP: "drops"}.get(code, "keeps")
         verb = "releases" if code == contract.RELEASE else verb
         own = code == contract.DELIVER and name[0] == here
-        what = f"{who} delivers {_text(name)}, which it delivered by broadcasting it"
-        require(not own, Kind.OWN, what)
-        holds = self._held[key] > 0 or (code in _TAKEN and slot == self._own)
-        what = f"{who} {verb} {_text(name)} without holding a reference to it"
-        require(holds, Kind.REFERENCE, what)
-        self._held[key] += 1 if code in _TAKEN else -1
-        self._kept[key] += code in _TAKEN
+        sentence = f"{label} delivers {_text(name)}, which it delivered by broadcasting it"
+        require(not own, Kind.OWN, sentence)
+        holds = self._held[key] > 0 or (code in _ADDING and slot == self._own)
+        sentence = f"{label} {verb} {_text(name)} without holding a reference to it"
+        require(holds, Kind.REFERENCE, sentence)
+        self._held[key] += 1 if code in _ADDING else -1
+        self._kept[key] += code in _ADDING
 
     def _check_items(
-        self, who: str, state: Any, here: int, host: Host, items: Sequence[int]
+        self, label: str, state: Any, here: int, host: Host, items: Sequence[int]
     ) -> None:
         for tag, value in zip(items[::2], items[1::2], strict=True):
             known = 0 <= tag < len(self.protocol.items)
-            what = f"{who} sends an item of tag {tag}, which is not in ITEMS"
-            require(known, Kind.EFFECT, what)
+            sentence = f"{label} sends an item of tag {tag}, which is not in ITEMS"
+            require(known, Kind.EFFECT, sentence)
             if self.protocol.items[tag] >= contract.NUMBER:
                 continue
             name = _name(host, value)
             alive = value == self._own or self._held[here, name] > 0
-            what = f"{who} sends {_text(name)} without holding a reference to it"
-            require(alive, Kind.REFERENCE, what)
+            sentence = f"{label} sends {_text(name)} without holding a reference to it"
+            require(alive, Kind.REFERENCE, sentence)
             if self.protocol.items[tag] == contract.MESSAGE:
-                self._check_fields(who, state, value, host)
+                self._check_fields(label, state, value, host)
 
 
 def _name(host: Host, slot: int) -> Name:

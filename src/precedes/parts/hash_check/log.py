@@ -1,10 +1,10 @@
-"""What a process has delivered most recently, its own broadcasts among it, in its own order.
+"""Log of a process's most recent deliveries, its own broadcasts included, in its own order.
 
-A ring for each hosted process. Its newest part serves the search for what another process had
-not delivered; a longer part, back to the oldest own message that somebody may still ask about,
-tells the direct dependencies of own messages: all that stands between one own message and the
-next. Own messages that everybody has delivered need no answer, so the part before them is
-collected. A ring that is full forgets its oldest entry, and what is asked about then cannot be
+A ring for each hosted process. Its newest part serves the search for deliveries that another
+process lacked; a longer part, back to the oldest own message that may still be requested,
+holds the direct dependencies of own messages: the entries between one own message and the
+next. Own messages that all have delivered need no answer, so the part before them is
+collected. A full ring drops its oldest entry, and requests about it can no longer be
 answered.
 """
 
@@ -21,14 +21,14 @@ from precedes.parts import pool
 from . import set_hash
 from .set_hash import Sums, packed, sequence_in, source_in
 
-# Newest deliveries that are searched for what a sender lacked. With delays of 0.1 s, 256 are more
-# than enough for 1,000 broadcasts a second; 64 are too few from 200 on. Too few make a search
+# Newest deliveries in which a search looks for those that a sender lacked. With delays of 0.1 s,
+# 256 are enough for 1,000 broadcasts a second; 64 are too few from 200 on. Too few make a search
 # fail, and what waits then makes others fail.
 WINDOW: Final = 256
 LENGTH_MIN: Final = 64
 LENGTH_MAX: Final = 1 << 24  # deliveries kept for answers
 NOWHERE: Final = -1
-EVERYTHING: Final = 2**31 - 1  # no sequence number is larger
+EVERYTHING: Final = 2**31 - 1  # above all sequence numbers
 
 # Number of runs kept of a source's messages that hit the same parts of the clock.
 RUNS: Final = 4
@@ -49,7 +49,7 @@ class Runs(NamedTuple):
 
 
 class Log(NamedTuple):
-    """Positions count all that a process has delivered, from 0; a ring holds the last of them."""
+    """Positions count all deliveries of a process, from 0; a ring holds the last of them."""
 
     name: Int64s  # process, position modulo the length -> packed name
     hash: Int64s  # process, position modulo the window -> hash
@@ -87,13 +87,13 @@ def allocate(
 
 @compiled.function()
 def name_at(log: Log, here: int, position: int) -> int:
-    """The packed name of what was delivered at a position that the ring still holds."""
+    """The packed name of the delivery at a position that the ring still holds."""
     return log.name[here, position & (log.name.shape[1] - 1)]
 
 
 @compiled.function()
 def append(log: Log, here: int, name: int, hashed: int, parts: int) -> None:
-    """Enter a delivery; a full ring forgets its oldest."""
+    """Append a delivery; a full ring drops its oldest."""
     end = log.end.next[here]
     length = log.name.shape[1]
     log.name[here, end & (length - 1)] = name
@@ -121,7 +121,7 @@ def _begin_run(runs: Runs, here: int, source: int, parts: int, sequence: int) ->
 
 @compiled.function(inline=False)
 def collect(log: Log, here: int, node: int) -> None:
-    """Forget what stands before the newest own message that everybody has delivered."""
+    """Drop the entries before the newest own message that all have delivered."""
     stable = np.int32(EVERYTHING)
     for other in range(log.acknowledged.shape[1]):
         if other != node:
@@ -130,7 +130,7 @@ def collect(log: Log, here: int, node: int) -> None:
     while at < log.end.next[here]:
         name = name_at(log, here, at)
         if source_in(name) == node:
-            # An own message that is not stable still needs all that stands before it.
+            # An own message that is not stable still needs all entries before it.
             if sequence_in(name) > stable:
                 return
             log.end.oldest[here] = at
@@ -149,13 +149,13 @@ def note_known(log: Log, here: int, other: int, own: int, first_lacked: int) -> 
 
 @compiled.function()
 def ask_no_more(log: Log, here: int, crashed: int) -> None:
-    """A process that has stopped asks about nothing: no part of the log is kept for it."""
+    """Stop keeping parts of the log for a process that has crashed."""
     log.acknowledged[here, crashed] = EVERYTHING
 
 
 @compiled.function(inline=False)
 def find_own(log: Log, here: int, node: int, sequence: int) -> int:
-    """Where an own message is in what is kept, or NOWHERE."""
+    """Position of an own message in the kept part, or NOWHERE."""
     wanted = packed(node, sequence)
     at = log.end.next[here] - 1
     while at >= log.end.oldest[here]:

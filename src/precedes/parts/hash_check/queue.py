@@ -1,4 +1,4 @@
-"""Messages that wait at a node, with what each of them waits for: rows for all processes.
+"""Waiting messages of all nodes, with what each of them waits for, in rows for all processes.
 
 A message first waits for its clock (COUNTS) and for the message before it of the same sender
 (PREDECESSOR). If its hash cannot be explained then, it is SUSPECT; after some time its sender is
@@ -23,7 +23,7 @@ SUSPECT: Final = 2
 ASKED: Final = 3
 ANSWERED: Final = 4
 
-NEVER: Final = 2**31 - 1  # no count is larger
+NEVER: Final = 2**31 - 1  # above all counts
 
 
 class Ends(NamedTuple):
@@ -44,9 +44,9 @@ class Rows(NamedTuple):
     value: Int64s  # and the value that it waits for
     generation: Int64s  # of the row: a timer of an earlier message in it has another one
     first: Int64s  # ASKED, ANSWERED: the list of dependencies
-    known: Int64s  # how many have come, repeated ones included
-    announced: Int64s  # how many there are; NONE until the sender has sent that number
-    form: Int64s  # which of two answers; NONE until a part of one has come
+    known: Int64s  # dependencies that have arrived, repeated ones included
+    announced: Int64s  # number of dependencies; NONE until the sender has sent that number
+    form: Int64s  # which of two forms of an answer; NONE until a part of one has arrived
     since: Int64s  # position in the own log when the sender was asked
     mark: Int64s
 
@@ -69,7 +69,7 @@ class Queue(NamedTuple):
 
 
 def allocate(processes: int, capacity: Capacity, *, entries: int = 0) -> Queue:
-    """Empty lists. With ``entries`` of a clock, ``releases`` finds whether one is waited for."""
+    """Empty lists. With ``entries`` of a clock, ``releases`` looks for messages waiting for one."""
     ends = pool.columns(Ends, processes, dtype=np.int64)
     ends.begin[:] = ends.end[:] = NONE
     return Queue(
@@ -82,7 +82,7 @@ def allocate(processes: int, capacity: Capacity, *, entries: int = 0) -> Queue:
 
 @compiled.function(inline=False)
 def holds(held: Queue, here: int, source: int, sequence: int, host: Host) -> bool:
-    """Whether a message of this name waits."""
+    """Return whether a message of this name waits."""
     row = held.ends.begin[here]
     while row != NONE:
         slot = held.rows.slot[row]
@@ -94,7 +94,7 @@ def holds(held: Queue, here: int, source: int, sequence: int, host: Host) -> boo
 
 @compiled.function(inline=False)
 def add(held: Queue, here: int, slot: int, stage: int) -> int:
-    """Let a message wait; its row."""
+    """Add a waiting message; return its row."""
     rows, ends = held.rows, held.ends
     row = pool.take(rows)
     rows.slot[row] = slot
@@ -115,14 +115,14 @@ def add(held: Queue, here: int, slot: int, stage: int) -> int:
 
 @compiled.function()
 def await_entry(held: Queue, row: int, entry: int, need: Int32s) -> None:
-    """Remember an entry of the clock that is too low: most examinations are one comparison."""
+    """Store an entry of the clock that is too low: most examinations are one comparison."""
     held.rows.entry[row] = entry
     held.rows.value[row] = need[entry]
 
 
 @compiled.function()
 def note_waiting(held: Queue, here: int, row: int) -> None:
-    """Enter what a message waits for, so that ``releases`` finds it."""
+    """Register what a message waits for, so that ``releases`` finds it."""
     if held.rows.stage[row] != COUNTS:
         held.ends.others[here] = 1
     elif held.least.shape[1] != 0:
@@ -132,21 +132,21 @@ def note_waiting(held: Queue, here: int, row: int) -> None:
 
 @compiled.function()
 def releases(held: Queue, here: int, clock: Int32s, entries: Int32s) -> bool:
-    """Whether a message may go on, now that these entries of the clock have grown.
+    """Return whether a message may proceed, now that these entries of the clock have grown.
 
-    If so, all are to be examined, which enters again what the rest waits for.
+    If so, all are to be examined, which registers again what the rest waits for.
     """
-    found = held.ends.others[here] != 0
+    may_proceed = held.ends.others[here] != 0
     for i in range(entries.size):
         if clock[entries[i]] >= held.least[here, entries[i]]:
             held.least[here, entries[i]] = NEVER
-            found = True
-    return found
+            may_proceed = True
+    return may_proceed
 
 
 @compiled.function(inline=False)
 def forget_entries(held: Queue, here: int) -> None:
-    """Have all that waits for an entry examined again: entries have changed their meaning."""
+    """Examine all messages that wait for an entry again: entries have changed their meaning."""
     row = held.ends.begin[here]
     while row != NONE:
         held.rows.entry[row] = held.rows.value[row] = 0
@@ -155,7 +155,7 @@ def forget_entries(held: Queue, here: int) -> None:
 
 @compiled.function(inline=False)
 def remove(held: Queue, here: int, row: int, before: int) -> None:
-    """Take a message out of the list; ``before`` is the one in front of it, or NONE."""
+    """Remove a message from the list; ``before`` is the one in front of it, or NONE."""
     rows, ends = held.rows, held.ends
     while rows.first[row] != NONE:
         drop_dependency(held, row)
@@ -173,7 +173,7 @@ def remove(held: Queue, here: int, row: int, before: int) -> None:
 
 @compiled.function(inline=False)
 def add_dependency(held: Queue, row: int, name: int) -> None:
-    """Keep a dependency, also one that has come before."""
+    """Add a dependency, also one that has arrived before."""
     at = pool.take(held.dependencies)
     held.dependencies.name[at] = name
     held.dependencies.link[at] = held.rows.first[row]
@@ -183,7 +183,7 @@ def add_dependency(held: Queue, row: int, name: int) -> None:
 
 @compiled.function(inline=False)
 def drop_dependency(held: Queue, row: int) -> None:
-    """Forget the first dependency of a message."""
+    """Remove the first dependency of a message."""
     at = held.rows.first[row]
     held.rows.first[row] = held.dependencies.link[at]
     pool.give_back(held.dependencies, at)

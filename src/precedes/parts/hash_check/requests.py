@@ -1,9 +1,9 @@
-"""Asking the sender of a message for its direct dependencies, and the answer (Algorithm 2).
+"""Requests for the direct dependencies of a message, and the answers (Algorithm 2).
 
-A request is one number, a sequence number of the process that is asked. The answer is what that
-process delivered between the message and its own one before: a number for each, and a number
-that announces how many. They may come in several packets, in any order and more than once; all
-are here when as many different ones are as were announced.
+A request is one number, a sequence number of the requested process. The answer is what that
+process delivered between the message and its own one before: a number for each, and their
+count. They may arrive in several packets, in any order and more than once; an answer is
+complete when the number of different ones equals the count.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from .queue import ANSWERED, ASKED, Queue
 from .set_hash import packed, sequence_in, source_in
 
 # Tags of items.
-REQUEST: Final = 1  # sequence number of the message that is asked about
-ANNOUNCE: Final = 2  # which message, how many dependencies it has
+REQUEST: Final = 1  # sequence number of the requested message
+ANNOUNCE: Final = 2  # which message, number of its dependencies
 DEPENDENCY: Final = 3  # of which message, name
 
-# A part of an answer has 32 bits of a sequence number, 16 of a source, one that tells the two forms
-# of answers apart, and the lower bits of the sequence number of the message that it is about: a
+# A part of an answer has 32 bits of a sequence number, 16 of a source, one bit for the form of
+# the answer, and the lower bits of the sequence number of its message: a
 # packet would have to be 16,384 broadcasts late to be mistaken.
 FORM_SHIFT: Final = 48
-WHOLE: Final = 1  # all that was delivered, not only what was since the own message before
+WHOLE: Final = 1  # all deliveries, not only those since the own message before
 WHICH_SHIFT: Final = 49
 WHICH_MASK: Final = (1 << 14) - 1
 CONTENT_MASK: Final = (1 << FORM_SHIFT) - 1
 FORGOTTEN: Final = CONTENT_MASK  # in place of a number of dependencies
 
-# An answer has one part for each process at most; of repeated ones, no more are kept than so many
-# times that.
+# An answer has one part for each process at most; repeated parts are kept up to this multiple
+# of that.
 REPEATS_MAX: Final = 16
 
-# What a part of an answer came to.
+# Result of adding a part of an answer.
 NOTHING: Final = -1
 NO_ANSWER: Final = -2
 
@@ -58,7 +58,7 @@ class Counts(NamedTuple):
 
 
 def allocate_counts() -> Counts:
-    """Nothing has been counted."""
+    """Counts of zero."""
     return pool.columns(Counts, 1, dtype=np.int64)
 
 
@@ -99,9 +99,9 @@ def answer(
 ) -> None:
     """RSP (line 14): the direct dependencies, or else all counts as they were.
 
-    Deliveries keep each source's order, so the last of each source says it all. If the log does
-    not go back to the own message before this one, what it still has is taken from the counts of
-    now: the message's whole past, one dependency for each source. If the message itself is too
+    Deliveries keep each source's order, so the last of each source is enough. If the log does
+    not go back to the own message before this one, the rest is taken from the current
+    counts: the message's whole past, one dependency for each source. If the message itself is too
     old, there is no answer. ``scratch`` marks sources and is all zeros before and after.
     """
     which = (sequence & WHICH_MASK) << WHICH_SHIFT
@@ -111,14 +111,14 @@ def answer(
     if position == NONE:
         host.put(ANNOUNCE, which | FORGOTTEN)
         return
-    found = 0
+    dependencies = 0
     if before != NONE:
         for back in range(1, position - before):
             name = log.name_at(kept, here, position - back)
             if scratch[source_in(name)] == 0:
                 scratch[source_in(name)] = 1
                 host.put(DEPENDENCY, which | name)
-                found += 1
+                dependencies += 1
         for back in range(1, position - before):
             scratch[source_in(log.name_at(kept, here, position - back))] = 0
     else:
@@ -129,19 +129,19 @@ def answer(
             count = delivered[source] - scratch[source]
             if count > 0 and source != node:
                 host.put(DEPENDENCY, which | packed(source, count))
-                found += 1
+                dependencies += 1
             scratch[source] = 0
-    host.put(ANNOUNCE, which | found)
+    host.put(ANNOUNCE, which | dependencies)
 
 
 @compiled.function(inline=False)
 def learn(
     held: Queue, scratch: Int64s, here: int, sender: int, tag: int, value: int, host: Host
 ) -> int:
-    """Keep a part of an answer; the row of the message if all of its answer is here now.
+    """Store a part of an answer; return the row of the message if its answer is complete.
 
-    What no correct process would send, and an answer that nobody waits for, is ignored. So is the
-    other form of an answer that has begun to come: a repeated request may have two.
+    What no correct process would send, and an answer that no message waits for, is ignored. So is
+    the other form of an answer that has partly arrived: a repeated request may have two.
     """
     rows = held.rows
     row = held.ends.begin[here]
@@ -173,7 +173,7 @@ def learn(
 
 @compiled.function()
 def _is_complete(held: Queue, scratch: Int64s, row: int) -> bool:
-    """Whether as many different dependencies have come as were announced, one for each source."""
+    """Return whether the announced number of dependencies has arrived, one for each source."""
     rows = held.rows
     announced = rows.announced[row]
     if announced == NONE or rows.known[row] < announced:
@@ -194,13 +194,13 @@ def _is_complete(held: Queue, scratch: Int64s, row: int) -> bool:
 
 @compiled.function()
 def is_delivered(delivered: Int32s, name: int) -> bool:
-    """Whether a process that has delivered so many of each source has delivered this message."""
+    """Return whether a process with these deliveries of each source has delivered this message."""
     return sequence_in(name) <= delivered[source_in(name)]
 
 
 @compiled.function(inline=False)
 def all_delivered(held: Queue, delivered: Int32s, row: int) -> bool:
-    """Whether all that the sender named is delivered (line 15); what is, is forgotten."""
+    """Return whether all named dependencies are delivered (line 15), and remove those that are."""
     rows = held.rows
     while rows.first[row] != NONE:
         name = held.dependencies.name[rows.first[row]]
@@ -214,7 +214,7 @@ def all_delivered(held: Queue, delivered: Int32s, row: int) -> bool:
 def was_needed(
     held: Queue, kept: Log, scratch: Int64s, delivered: Int32s, here: int, row: int, host: Host
 ) -> bool:
-    """Whether a dependency was undelivered when the sender was asked; the answer is complete."""
+    """Return whether a dependency was undelivered at the time of the request."""
     rows = held.rows
     slot = rows.slot[row]
     source = host.source_of(slot)

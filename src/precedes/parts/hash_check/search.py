@@ -1,4 +1,4 @@
-"""Which of the own deliveries had the sender of a message not delivered? A search by peeling.
+"""Search by peeling for the own deliveries that the sender of a message had not delivered.
 
 A clock counts, for each entry, the delivered messages that hit it: it is a counting Bloom filter
 of what its owner has delivered. The own clock less that of a message is therefore the filter of
@@ -7,12 +7,12 @@ hash of R is known too, as the difference of two hashes of sets. To find R is to
 invertible Bloom table, not to try out all sets:
 
 - an entry that is hit as often as there are candidates for it takes all of them;
-- an entry that is used up rules the others out;
+- an entry that is used up excludes the others;
 - of one source, newer messages go before older ones: a sender that lacks one lacks those after it;
-- where nothing of this helps, a candidate of the tightest entry is tried, the newest first.
+- where none of this applies, a candidate of the tightest entry is tried, the newest first.
 
 In a group smaller than its clock the counts determine R by themselves, and nothing is searched
-(``_solve``): live groups, where R has hundreds of messages, are such.
+(``_solve``): this is the case in live groups, where R has hundreds of messages.
 
 A set that fits the filter is right if its hash is. R is among the newest deliveries, so the newest
 ones that fit are taken first, without any search; then the candidates are the newest few, then
@@ -42,7 +42,7 @@ STAGE_HASHES: Final = 8
 STAGE_TRIALS: Final = 16
 
 OPEN: Final = 0
-TAKEN: Final = 1
+INCLUDED: Final = 1
 RULED_OUT: Final = 2
 
 
@@ -50,11 +50,11 @@ class Marks(NamedTuple):
     """Numbers of a search, in row 0."""
 
     hashes: Int64s  # compared, ever
-    oldest_own: Int64s  # the first own message in R that was found, or 0
+    oldest_own: Int64s  # the oldest own message in R that was found, or 0
     beyond: Int64s  # whether the last search ended because R is too large for it
-    # Of the search that goes on:
+    # Of the current search:
     candidates: Int64s
-    taken: Int64s  # how many of them
+    included: Int64s  # number of candidates taken
     total: Int64s  # of their hashes
     decided: Int64s  # length of the trail
 
@@ -72,7 +72,7 @@ class Work(NamedTuple):
 
 
 class Peeling(NamedTuple):
-    """Where a search works; nothing in it but ``mark.hashes`` outlives one."""
+    """Work space of a search; only ``mark.hashes`` is kept between searches."""
 
     excess: Int32s  # entry -> hits of R that no candidate taken accounts for
     hits: Int32s  # entry -> candidates that hit it and are open; zero between searches
@@ -80,12 +80,12 @@ class Peeling(NamedTuple):
     rest: Int32s  # source -> candidates that are open; zero between searches
     work: Work
     mark: Marks
-    part_entries: int  # entries of a part of the clock, and how many of its own entries
-    per_part: int  # a process has in each of the parts that a message names
+    part_entries: int  # entries of a part of the clock, and the number of its own entries
+    per_part: int  # that a process has in each of the parts that a message names
 
 
 def check_effort(*, hashes: int, log_length: int) -> None:
-    """UserError unless a search and its log can have this size."""
+    """Raise UserError unless a search and its log can have this size."""
     if hashes < 1:
         raise UserError(f"hashes must be at least 1, not {hashes}")
     check_range(LENGTH_MIN, LENGTH_MAX, log=log_length)
@@ -99,7 +99,7 @@ def allocate(
     part_entries: int = 0,
     per_part: int = 1,
 ) -> Peeling:
-    """For clocks with rows of this width, and so many sources with so many entries each.
+    """Work space for clocks of this width and for this number of sources and of entries of each.
 
     A clock may consist of parts of ``part_entries``: ``log.parts`` then says, in eight bits each,
     in which part the first ``per_part`` entries of the source are, in which the next ones.
@@ -130,7 +130,7 @@ def find(
     difference: int,
     limit: int,
 ) -> bool:
-    """Whether the clock covers ``need`` by a set R of own deliveries whose hash is ``difference``.
+    """Return whether the clock covers ``need`` by own deliveries R whose hash is ``difference``.
 
     The clock, of ``node`` in row ``here``, has reached ``need`` everywhere. If R is found,
     ``mark.oldest_own`` is the sequence number of the first own message in it.
@@ -147,12 +147,12 @@ def find(
     for x in range(need.size, peel.excess.size):
         peel.excess[x] = 0
     if log.tells_apart != 0:
-        found = _solve(peel, log, own, here, node, sender, delivered, difference)
-        if found or peel.part_entries == 0:
-            return found
+        is_covered = _solve(peel, log, own, here, node, sender, delivered, difference)
+        if is_covered or peel.part_entries == 0:
+            return is_covered
         _excess_over(peel, clock, need)  # the sources' parts may have changed too often
     there = min(log.end.next[here], log.hash.shape[1])
-    peel.mark.beyond[0] = 1  # unless it is found, or searched for
+    peel.mark.beyond[0] = 1  # reset if it is found, or searched for
     if size > there:
         return False
     wide = max(WIDE[0], min(WIDE[1], 2 * need.size))
@@ -169,17 +169,17 @@ def find(
     while peel.mark.hashes[0] < end:
         allowed = min(end, peel.mark.hashes[0] + STAGE_HASHES)
         enough = _gather(peel, log, own, here, width, sender) >= size
-        found = enough and _search(peel, size, difference, allowed)
+        is_covered = enough and _search(peel, size, difference, allowed)
         _clear(peel, node)
-        if found or width == there:
-            return found
+        if is_covered or width == there:
+            return is_covered
         width = min(width + max(width // 4, 1), there)
     return False
 
 
 @compiled.function()
 def _excess_over(peel: Peeling, clock: Int32s, need: Int32s) -> np.int32:
-    """Set what R must account for; the sum over all entries."""
+    """Set the hits that R must account for; return the sum over all entries."""
     total = np.int32(0)
     for x in range(need.size):
         excess = np.int32(clock[x] - need[x])
@@ -206,7 +206,7 @@ def _solve(
     delivered: Int32s,
     difference: int,
 ) -> bool:
-    """Whether R is the set that the counts determine (``clocks.entries_apart``), however large.
+    """Return whether R is the set that the counts determine (``clocks.entries_apart``).
 
     Of each source, from the last to the first, as many messages are lacked as hits of its first
     entry are left. Leaves ``excess`` as it has become.
@@ -251,11 +251,11 @@ def _take_newest(
     size: int,
     difference: int,
 ) -> bool:
-    """Whether R is what comes of taking the newest deliveries that fit, one after the other.
+    """Return whether the newest deliveries that fit, taken one after the other, are R.
 
-    At a hundred broadcasts a second it is, 97 times of 100. Leaves ``excess`` as it has become.
+    At a hundred broadcasts a second they are, 97 times of 100. Leaves ``excess`` as it has become.
     """
-    taken = 0
+    count = 0
     total = 0
     oldest_own = 0
     for back in range(1, width + 1):
@@ -274,8 +274,8 @@ def _take_newest(
         total = plus(total, log.hash[here, at])
         if source == node:
             oldest_own = sequence_in(name)
-        taken += 1
-        if taken == size:
+        count += 1
+        if count == size:
             peel.mark.hashes[0] += 1
             peel.mark.oldest_own[0] = oldest_own
             return total == difference
@@ -307,14 +307,14 @@ def _gather(peel: Peeling, log: Log, own: Int32s, here: int, width: int, sender:
             peel.work.verdict[count] = OPEN
             count += 1
     peel.mark.candidates[0] = count
-    peel.mark.oldest_own[0] = 0  # of candidates that an earlier search took in vain
+    peel.mark.oldest_own[0] = 0  # of candidates of an earlier, failed search
     return count
 
 
 @compiled.function()
 def _search(peel: Peeling, size: int, difference: int, allowed: int) -> bool:
-    """Whether ``size`` of the candidates fit and have the hash; ``allowed`` ends the counting."""
-    peel.mark.taken[0] = peel.mark.total[0] = peel.mark.decided[0] = 0
+    """Return whether ``size`` of the candidates fit and have the hash, in ``allowed`` hashes."""
+    peel.mark.included[0] = peel.mark.total[0] = peel.mark.decided[0] = 0
     short = np.int32(0)
     for x in range(peel.excess.size):
         short = min(short, np.int32(peel.hits[x] - peel.excess[x]))
@@ -324,7 +324,7 @@ def _search(peel: Peeling, size: int, difference: int, allowed: int) -> bool:
     depth = 0
     fits = _settle(peel)
     while True:
-        if fits and peel.mark.taken[0] == size:
+        if fits and peel.mark.included[0] == size:
             peel.mark.hashes[0] += 1
             if peel.mark.total[0] == difference:
                 return True
@@ -337,7 +337,7 @@ def _search(peel: Peeling, size: int, difference: int, allowed: int) -> bool:
             peel.work.tried[depth] = choice
             peel.work.trail_before[depth] = peel.mark.decided[0]
             depth += 1
-            fits = _decide(peel, choice, TAKEN)
+            fits = _decide(peel, choice, INCLUDED)
         elif depth > 0:
             depth -= 1
             _undo(peel, peel.work.trail_before[depth])
@@ -349,7 +349,7 @@ def _search(peel: Peeling, size: int, difference: int, allowed: int) -> bool:
 
 @compiled.function(inline=False)
 def _settle(peel: Peeling) -> bool:
-    """Decide all candidates that the entries decide; False: they contradict each other."""
+    """Decide all candidates that the entries decide; False on a contradiction."""
     changed = True
     while changed:
         changed = False
@@ -366,14 +366,14 @@ def _settle(peel: Peeling) -> bool:
                 forced = forced or peel.hits[x] - alike < peel.excess[x]
             if used_up or (forced and (rest == 1 or _is_newest(peel, c))):
                 changed = True
-                if not _decide(peel, c, RULED_OUT if used_up else TAKEN):
+                if not _decide(peel, c, RULED_OUT if used_up else INCLUDED):
                     return False
     return True
 
 
 @compiled.function(inline=False)
 def _open_alike(peel: Peeling, c: int, x: int) -> int:
-    """How many open candidates of the same source hit the entry."""
+    """Number of open candidates of the same source that hit the entry."""
     count = 0
     for other in range(peel.mark.candidates[0]):
         same = peel.work.source[other] == peel.work.source[c]
@@ -385,7 +385,7 @@ def _open_alike(peel: Peeling, c: int, x: int) -> int:
 
 @compiled.function(inline=False)
 def _is_newest(peel: Peeling, c: int) -> bool:
-    """Whether no newer candidate of the same source is open."""
+    """Return whether no newer candidate of the same source is open."""
     for newer in range(c):
         same = peel.work.source[newer] == peel.work.source[c]
         if same and peel.work.verdict[newer] == OPEN:
@@ -395,7 +395,7 @@ def _is_newest(peel: Peeling, c: int) -> bool:
 
 @compiled.function(inline=False)
 def _rule_out_from(peel: Peeling, first: int) -> bool:
-    """Leave out a candidate and the older ones of its source; False if an entry has too few."""
+    """Exclude a candidate and the older ones of its source; False if an entry has too few."""
     enough = True
     for c in range(first, peel.mark.candidates[0]):
         same = peel.work.source[c] == peel.work.source[first]
@@ -421,17 +421,17 @@ def _tightest(peel: Peeling) -> int:
 
 @compiled.function(inline=False)
 def _decide(peel: Peeling, c: int, verdict: int) -> bool:
-    """Take a candidate or leave it out; False if an entry then has too few."""
-    taken = verdict == TAKEN
+    """Take or exclude a candidate; False if an entry then has too few."""
+    is_included = verdict == INCLUDED
     enough = True
     for i in range(peel.entry.shape[1]):
         x = peel.entry[c, i]
         peel.hits[x] -= 1
-        peel.excess[x] -= taken
+        peel.excess[x] -= is_included
         enough = enough and peel.hits[x] >= peel.excess[x]
     peel.rest[peel.work.source[c]] -= 1
-    if taken:
-        peel.mark.taken[0] += 1
+    if is_included:
+        peel.mark.included[0] += 1
         peel.mark.total[0] = plus(peel.mark.total[0], peel.work.hash[c])
     peel.work.verdict[c] = verdict
     peel.work.trail[peel.mark.decided[0]] = c
@@ -441,32 +441,32 @@ def _decide(peel: Peeling, c: int, verdict: int) -> bool:
 
 @compiled.function(inline=False)
 def _undo(peel: Peeling, length: int) -> None:
-    """Open the candidates again that were decided after the trail had this length."""
+    """Reopen the candidates that were decided after the trail had this length."""
     while peel.mark.decided[0] > length:
         peel.mark.decided[0] -= 1
         c = peel.work.trail[peel.mark.decided[0]]
-        taken = peel.work.verdict[c] == TAKEN
+        is_included = peel.work.verdict[c] == INCLUDED
         for i in range(peel.entry.shape[1]):
             x = peel.entry[c, i]
             peel.hits[x] += 1
-            peel.excess[x] += taken
+            peel.excess[x] += is_included
         peel.rest[peel.work.source[c]] += 1
-        if taken:
-            peel.mark.taken[0] -= 1
+        if is_included:
+            peel.mark.included[0] -= 1
             peel.mark.total[0] = minus(peel.mark.total[0], peel.work.hash[c])
         peel.work.verdict[c] = OPEN
 
 
 @compiled.function()
 def _clear(peel: Peeling, node: int) -> None:
-    """Put the entries back to what they were, and keep the oldest own message that was taken."""
+    """Restore the entries, and keep the oldest own message that was taken."""
     for c in range(peel.mark.candidates[0]):
         for i in range(peel.entry.shape[1]):
             x = peel.entry[c, i]
             if peel.work.verdict[c] == OPEN:
                 peel.hits[x] -= 1
-            elif peel.work.verdict[c] == TAKEN:
+            elif peel.work.verdict[c] == INCLUDED:
                 peel.excess[x] += 1
         peel.rest[peel.work.source[c]] = 0
-        if peel.work.verdict[c] == TAKEN and peel.work.source[c] == node:
+        if peel.work.verdict[c] == INCLUDED and peel.work.source[c] == node:
             peel.mark.oldest_own[0] = peel.work.sequence[c]

@@ -2,10 +2,10 @@
 
 The hash of a set is the sum, modulo 2^62, of the hashes of its messages; that of one message is
 its name (source, sequence), enciphered under a key of the group. Sums of hashes that anyone can
-compute are easily forged, those of a cipher only by who knows the key. The cipher is Speck with
+compute are easily forged, those of a cipher only with the key. The cipher is Speck with
 blocks of 64 bits and a key of 128 (Beaulieu and others, 2013): additions, rotations and exclusive
-ors of 32 bits, which compiled code and plain Python do alike. 62 bits let two sums be added
-without an overflow.
+ors of 32 bits, which give the same result in compiled code and plain Python. 62 bits let two
+sums be added without an overflow.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Cache(NamedTuple):
 
 
 class Hasher(NamedTuple):
-    """The key of the cipher, and the hash of the message in each slot once it was asked for."""
+    """The key of the cipher, and the hash of the message in each slot after its first use."""
 
     key: Int64s
     cache: Cache
 
 
 def allocate(*, seed: int, slots: int, bits: int = BITS) -> Hasher:
-    """A hasher whose key all nodes that know the group's seed have in common.
+    """A hasher whose key all nodes with the same group seed share.
 
     Of a hash only the first ``bits`` are kept, so that sums collide as those of such a width do.
     """
@@ -60,21 +60,21 @@ def allocate(*, seed: int, slots: int, bits: int = BITS) -> Hasher:
 
 
 def round_keys(key: list[int], *, bits: int = BITS) -> Int64s:
-    """The keys of the rounds, from four words, least significant first; the bits that are kept."""
-    found = np.zeros(ROUNDS + 1, np.int64)
-    found[0], found[ROUNDS] = key[0], MASK ^ (MASK >> bits)
+    """The keys of the rounds, from four words, least significant first, and the mask of bits."""
+    keys = np.zeros(ROUNDS + 1, np.int64)
+    keys[0], keys[ROUNDS] = key[0], MASK ^ (MASK >> bits)
     more = list(key[1:])
     for i in range(ROUNDS - 1):
         rotated = (more[i] >> 8 | more[i] << 24) & WORD
-        word = ((int(found[i]) + rotated) & WORD) ^ i
+        word = ((int(keys[i]) + rotated) & WORD) ^ i
         more.append(word)
-        found[i + 1] = (int(found[i]) << 3 & WORD | int(found[i]) >> 29) ^ word
-    return found
+        keys[i + 1] = (int(keys[i]) << 3 & WORD | int(keys[i]) >> 29) ^ word
+    return keys
 
 
 @compiled.function(inline=False)
 def encipher(key: Int64s, high: int, low: int) -> int:
-    """The lower 62 bits of the cipher of two words of 32 bits, as far as they are kept."""
+    """The lower 62 bits of the cipher of two words of 32 bits, masked."""
     x = high & WORD
     y = low & WORD
     for i in range(ROUNDS):
@@ -103,7 +103,7 @@ def sequence_in(name: int) -> int:
 
 @compiled.function()
 def hash_of(hasher: Hasher, slot: int, host: Host) -> int:
-    """The hash of the message in a slot; a message that has the slot after it has another name."""
+    """The hash of the message in a slot; a slot that is reused has another name."""
     name = packed(host.source_of(slot), host.sequence_of(slot))
     if hasher.cache.name[slot] != name:
         hasher.cache.name[slot] = name
@@ -144,7 +144,7 @@ def extend(sums: Sums, source: int, sequence: int, hashed: int) -> None:
 
 @compiled.function()
 def is_summed(sums: Sums, source: int, number: int) -> bool:
-    """Whether the hash of that many messages of a source is still known."""
+    """Return whether the hash of the first ``number`` messages of a source is still kept."""
     return 0 <= number <= sums.last[source] < number + STRIDE * (COARSE - 1)
 
 

@@ -3,9 +3,9 @@
 Source: Rodrigues et al. 2018, Algorithm 2, with its published errors corrected
 (docs/protocols/bundled.md).
 
-Algorithm. A message travels down the VCube tree of its source. Who receives it from j covers its
-clusters below that of j: it sends the message (TREE) to the first fault-free process of each and
-answers j (ACK) when all of these have answered. The source is done (COMPLETE) when its own
+Algorithm. A message travels down the VCube tree of its source. A process that receives it from j
+covers its clusters below that of j: it sends the message (TREE) to the first fault-free process of
+each and answers j (ACK) when all of these have answered. The source is done (COMPLETE) when its own
 children have answered. When a child crashes, the next fault-free process of its cluster takes its
 place. Items to the same target wait up to ``delay_max_ms`` to leave in one packet of at most
 ``payload_max_bytes`` (CHECK_BUNDLE, in ``state``).
@@ -13,9 +13,9 @@ place. Items to the same target wait up to ``delay_max_ms`` to leave in one pack
 Assumes that packets between correct processes arrive, and a failure detector that suspects just
 the crashed: the host's (``on_crash``), or with ``tests`` that of ``parts.tester``, which fences.
 
-Guarantee: a message of a correct source is delivered exactly once at every correct process, whoever
-else crashes, and the source learns when. No order, and no promise for a source that crashes. Cost:
-two items for each process and message, in as few packets as the bundles allow.
+Guarantee: a message of a correct source is delivered exactly once at every correct process, for any
+crashes of others, and the source learns when. No order, and no promise for a source that crashes.
+Cost: two items for each process and message, in as few packets as the bundles allow.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ MESSAGE_FIELDS: Final[tuple[str, ...]] = ()
 GUARANTEE: Final = "none"
 ASSUMES: Final = frozenset({"reliable"})
 ROUTE: Final = "tree"
+ON_LOSS: Final = "crash"
 
 COMPLETE_KIND: Final = int(EventKind.COMPLETE)
 
@@ -91,7 +92,7 @@ def _forward(state: State, here: int, parent: int, top: int, slot: int, host: Ho
 
 @compiled.function(inline=False)
 def _check_acks(state: State, here: int, row: int, s: int, host: Host) -> None:
-    """CHECK_ACKS (lines 51-55): cluster s is covered, or has nobody left, for this row's parent."""
+    """CHECK_ACKS (lines 51-55): cluster s is covered, or has no process left, for this parent."""
     rows = state.awaited.rows
     clusters = rows.clusters[row]
     if clusters == 1 << s:
@@ -104,7 +105,7 @@ def _check_acks(state: State, here: int, row: int, s: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def _finish(state: State, here: int, parent: int, slot: int, host: Host) -> None:
-    """All that a parent asked for is covered."""
+    """Answer a parent whose request is covered."""
     if parent == state.hosted[here]:
         state.counter[COMPLETIONS] += 1
         state.counter[LAST_COMPLETION_NS] = host.now_ns()
@@ -115,7 +116,7 @@ def _finish(state: State, here: int, parent: int, slot: int, host: Host) -> None
 
 @compiled.function()
 def _forget(state: State, here: int, slot: int, host: Host) -> None:
-    """Let the message go when nobody waits for it; line 53 does so when one parent is done."""
+    """Release the message when no parent waits for it; line 53 does so when one parent is done."""
     if state.awaited.first[here, slot] == NONE:
         host.drop(slot)
 
@@ -163,7 +164,7 @@ def _receive_tree(state: State, here: int, sender: int, slot: int, host: Host) -
 
 @compiled.function(inline=False)
 def _receive_ack(state: State, here: int, sender: int, slot: int, host: Host) -> None:
-    """ACK from ``sender`` (lines 66-69): it covers its cluster, whoever of the parents asked."""
+    """ACK from ``sender`` (lines 66-69): it covers its cluster, for all parents that asked."""
     rows = state.awaited.rows
     row = int(state.awaited.first[here, slot])
     s = topology.cluster(state.hosted[here], sender)
@@ -196,13 +197,14 @@ def on_crash(state: State, here: int, crashed: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def _crash(state: State, here: int, crashed: int, host: Host) -> None:
-    """CRASH (lines 73-87): forget what the crashed one asked for, replace it as a child."""
+    """CRASH (lines 73-87): forget the requests of the crashed process, replace it as a child."""
     if state.crashed[here, crashed] != 0:
         return
     state.crashed[here, crashed] = 1
     state.bundles.discard(here, crashed, host)
     state.delivered.forget_early(here, crashed)
-    # First what nobody waits for any more: the rows left then tell who has to ask the next child.
+    # First the rows of parents that crashed: the remaining rows decide which one asks the next
+    # child.
     rows = state.awaited.rows
     row = int(state.awaited.ends.first[here])
     while row != NONE:
@@ -241,7 +243,7 @@ def _replace(state: State, here: int, s: int, host: Host) -> None:
 
 @handler(State)
 def admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
-    # A live host tests by itself; the protocol's own detector takes no part.
+    # A live host tests by itself; the protocol's own detector is off.
     return tag <= ACK
 
 

@@ -19,6 +19,7 @@ from precedes.plain import Message
 GUARANTEE = "none"
 ASSUMES = {"reliable"}
 ROUTE = "tree"
+ON_LOSS = "crash"
 OFF = 0  # a timer
 ANY = -1  # the asterisk
 
@@ -34,7 +35,7 @@ class Parameters:
 
 
 class ACK(NamedTuple):
-    """(src, ts): the name of a message, and all that its acknowledgement carries."""
+    """(src, ts): the name of a message, the whole content of its acknowledgement."""
 
     src: int
     ts: int
@@ -67,7 +68,7 @@ class Process(plain.Process):
         return next((k for k in c(self.me, s) if k in self.correct), None)
 
     def subtree(self, j: int) -> list[int]:
-        """Whom i asks to cover its clusters for j, the largest cluster first."""
+        """The processes that i asks to cover its clusters for j, the largest cluster first."""
         top = (self.nodes - 1).bit_length() if j == self.me else self.cluster(j) - 1
         return [k for s in range(top, 0, -1) if (k := self.FF_neighbor(s)) is not None]
 
@@ -75,17 +76,17 @@ class Process(plain.Process):
 
     def init(self) -> None:
         """Lines 1 to 7; [1] bundles to all, not to neighbours alone."""
-        self.ack_set: list[tuple[int, int, ACK]] = []  # who asked, who has to answer, for what
+        self.ack_set: list[tuple[int, int, ACK]] = []  # parent, child, message
         self.msg_set: dict[ACK, Message] = {}
         self.correct = set(range(self.nodes))
         self.rcv_base = [0] * self.nodes  # [2] published: bottom
         self.rcv_win: list[set[int]] = [set() for _ in range(self.nodes)]
         self.delay_msg: list[list[Message | ACK]] = [[] for _ in range(self.nodes)]
         self.timer = [OFF] * self.nodes
-        self.timers = 0  # that were started
+        self.timers = 0  # number of timers started
 
     def is_pending(self, j: int, k: int, ack: ACK) -> bool:
-        """Whether <j, k, ack> is in ``ack_set``."""
+        """Return whether <j, k, ack> is in ``ack_set``."""
         return any(j in (x, ANY) and k in (y, ANY) and z == ack for x, y, z in self.ack_set)
 
     def broadcast(self, m: Message) -> None:
@@ -182,7 +183,7 @@ class Process(plain.Process):
         self.forget(ack)
 
     def forget(self, ack: ACK) -> None:
-        """Line 53; [4] when nobody waits for m; published: when one is done."""
+        """Line 53; [4] when no process waits for m; published: when one is done."""
         if not self.is_pending(ANY, ANY, ack):
             self.release(self.msg_set.pop(ack))
 
@@ -230,5 +231,5 @@ class Process(plain.Process):
             self.CHECK_ACKS(ack, p)
 
     def admits(self, sender: int, item: Message | ACK) -> bool:
-        """Not in the paper: a live member ignores what it does not know, so that all may come."""
+        """Not in the paper: a live member ignores unknown items, so that all are admitted."""
         return True

@@ -1,4 +1,4 @@
-"""Parameters and state of ``bundled``: what a process awaits, has delivered and bundles.
+"""Parameters and state of ``bundled``: awaited, delivered and bundled messages.
 
 Source: Rodrigues et al. 2018, Algorithm 2: ack_set, rcv_base and rcv_win, CHECK_BUNDLE.
 """
@@ -45,20 +45,26 @@ GENERATION_MASK: Final = (1 << 30) - 1
 
 @dataclass(frozen=True)
 class Parameters:
-    """Sizes for bundling, patience, and who tells of crashes; the defaults are SMALL2."""
+    """Sizes for bundling, delays, and the source of crash reports; the defaults are SMALL2."""
 
-    payload_max_bytes: int = field(default=1460, metadata={"help": "items of a packet at most"})
+    payload_max_bytes: int = field(
+        default=1460, metadata={"help": "maximum bytes of items in a packet"}
+    )
     tree_bytes: int = field(default=24, metadata={"help": "a TREE item, for bundling"})
     ack_bytes: int = field(default=20, metadata={"help": "an ACK item, for bundling"})
-    delay_max_ms: float = field(default=2.0, metadata={"help": "how long an item may wait"})
-    tests: bool = field(default=False, metadata={"help": "find crashes by tests; else be told"})
+    delay_max_ms: float = field(default=2.0, metadata={"help": "maximum wait of an item"})
+    tests: bool = field(
+        default=False, metadata={"help": "detect crashes by tests, not by the host"}
+    )
     interval_ms: float = field(default=30.0, metadata={"help": "rest between rounds of tests"})
-    timeout_ms: float = field(default=4.0, metadata={"help": "patience with a tested process"})
+    timeout_ms: float = field(default=4.0, metadata={"help": "time-out of a test"})
     own_channel: bool = field(default=True, metadata={"help": "tests have a queue of their own"})
-    rounds: int = field(default=100, metadata={"help": "rounds of tests; 0: without end"})
-    profile_node: int = field(default=-1, metadata={"help": "whose packets to count over time"})
-    profile_ms: float = field(default=1.0, metadata={"help": "in slices of this length"})
-    profile_slices: int = field(default=100, metadata={"help": "and so many of them"})
+    rounds: int = field(default=100, metadata={"help": "rounds of tests; 0: unlimited"})
+    profile_node: int = field(
+        default=-1, metadata={"help": "node whose packets are counted over time"}
+    )
+    profile_ms: float = field(default=1.0, metadata={"help": "length of a slice of the count"})
+    profile_slices: int = field(default=100, metadata={"help": "number of slices"})
 
     def __post_init__(self) -> None:
         sizes = dict.fromkeys(("payload_max_bytes", "tree_bytes", "ack_bytes"), (1, 1 << 30))
@@ -74,7 +80,7 @@ class _Awaited(NamedTuple):
     """Answers that a parent waits for."""
 
     slot: Int32s  # the message
-    parent: Int32s  # who is to be answered; the process itself if it is the source
+    parent: Int32s  # the process to answer; the process itself if it is the source
     clusters: Int32s  # bit s: the child in cluster s has not answered
     link: Int32s  # next row of this message here
     following: Int32s  # next and previous row of this process
@@ -91,12 +97,12 @@ class Ends(NamedTuple):
 
 @compiled.methods(apart=("add_row", "remove_row"))
 class AckSet(NamedTuple):
-    """Who still has to answer for which message: ack_set.
+    """Outstanding answers for each message: ack_set.
 
     There it is a set of triples (parent, child, message). At any time a process has one child in
     each of its clusters, so that a parent's triples of a message are one row: the clusters that
     have not answered, as bits. The rows of a message are linked, and so are those of a process, in
-    order of their beginning, for the rare case that all have to be looked through.
+    order of their beginning, for the rare case that all have to be visited.
     """
 
     first: Int32s  # here, slot -> the first row of the message, or NONE
@@ -111,7 +117,7 @@ class AckSet(NamedTuple):
         return row
 
     def clusters_of(self, here: int, slot: int) -> int:
-        """The clusters that have not answered for this message, whoever of the parents asked."""
+        """The clusters that have not answered for this message, for any parent."""
         clusters = 0
         row = self.first[here, slot]
         while row != NONE:
@@ -120,14 +126,14 @@ class AckSet(NamedTuple):
         return clusters
 
     def asks_first(self, here: int, row: int, s: int) -> bool:
-        """Whether this row is the first of its message that waits for cluster s."""
+        """Return whether this row is the first of its message that waits for cluster s."""
         first = self.first[here, self.rows.slot[row]]
         while self.rows.clusters[first] & (1 << s) == 0:
             first = self.rows.link[first]
         return first == row
 
     def add_row(self, here: int, slot: int, parent: int, clusters: int) -> None:
-        """A row more: the parent waits for these clusters."""
+        """Add a row: the parent waits for these clusters."""
         rows, ends = self.rows, self.ends
         row = pool.take(rows)
         rows.slot[row] = slot
@@ -144,7 +150,7 @@ class AckSet(NamedTuple):
         ends.last[here] = row
 
     def remove_row(self, here: int, row: int) -> None:
-        """The row is over: take it out of both lists."""
+        """Remove a row from both lists."""
         rows, ends = self.rows, self.ends
         slot = rows.slot[row]
         if self.first[here, slot] == row:
@@ -175,18 +181,18 @@ class _Early(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """What a process has delivered of a source."""
+    """The messages of a source that a process has delivered."""
 
-    base: Int32s  # how many of its messages have been delivered without a gap
+    base: Int32s  # number of its messages that have been delivered without a gap
     early: Int32s  # rows of those delivered beyond the gap
 
 
 @compiled.methods(apart=("is_new", "forget_early"))
 class Delivered(NamedTuple):
-    """Which messages each process has delivered (rcv_base and rcv_win; lines 12-13 and 18-31).
+    """The messages that each process has delivered (rcv_base and rcv_win; lines 12-13 and 18-31).
 
-    The count starts at 0, before the first message, so that a first message out of order is no
-    special case: the printed lines leave the window unread until the first message has come, and
+    The count starts at 0, before the first message, so that a first message out of order is not a
+    special case: the published lines leave the window unread until the first message has come, and
     deliver it twice.
     """
 
@@ -194,7 +200,7 @@ class Delivered(NamedTuple):
     rows: _Early
 
     def is_new(self, here: int, source: int, sequence: int) -> bool:
-        """Whether the source's message has not been delivered; from now on it has."""
+        """Return whether the source's message has not been delivered; mark it as delivered."""
         base, early, rows = self.source.base[here], self.source.early[here], self.rows
         if sequence <= base[source]:
             return False
@@ -215,7 +221,7 @@ class Delivered(NamedTuple):
         return True
 
     def _close_gap(self, here: int, source: int) -> bool:
-        """Whether the message after those without a gap was early; its row is given back."""
+        """Return whether the message after those without a gap was early; free its row."""
         early, rows = self.source.early[here], self.rows
         row, before = int(early[source]), NONE
         while row != NONE and rows.sequence[row] != self.source.base[here, source] + 1:
@@ -230,7 +236,7 @@ class Delivered(NamedTuple):
         return True
 
     def forget_early(self, here: int, source: int) -> None:
-        """Give the rows of a source back that will not be asked for again."""
+        """Free the rows of a source that will not be needed again."""
         early = self.source.early[here]
         while early[source] != NONE:
             row = int(early[source])
@@ -266,7 +272,7 @@ class Bundles(NamedTuple):
     carries the generation of its bundle: a generation is odd while a timer runs, and starting or
     stopping one begins the next.
 
-    From every process to every process, not only to neighbours as line 7 has it: after crashes a
+    From every process to every process, not only to neighbours as in line 7: after crashes a
     process may have to acknowledge to any other.
     """
 
@@ -283,7 +289,7 @@ class Bundles(NamedTuple):
 
     def check_bundle(self, here: int, target: int, tag: int, slot: int, host: Host) -> None:
         """Send an item to the target now or in a bundle."""
-        # One type of numbers for all callers, also for constants: what follows is compiled once.
+        # One type of numbers for all callers, also for constants: the following is compiled once.
         self._check_bundle(here + ZERO, target + ZERO, tag + ZERO, slot + ZERO, host)
 
     def _check_bundle(self, here: int, target: int, tag: int, slot: int, host: Host) -> None:
@@ -351,7 +357,7 @@ class Bundles(NamedTuple):
             generation[target] = (generation[target] + 1) & GENERATION_MASK
 
     def expire(self, here: int, key: int, host: Host) -> None:
-        """A timer has run out: send the bundle, unless the timer had been stopped."""
+        """Send the bundle of an expired timer, unless the timer had been stopped."""
         target = key & TARGET_MASK
         if self.bundle.generation[here, target] == key >> TARGET_BITS:
             self.flush(here, target, host)
@@ -367,13 +373,13 @@ class Bundles(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a process awaits, has delivered and bundles, its view, and its detector."""
+    """Awaited, delivered and bundled messages of a process, its view, and its detector."""
 
     awaited: AckSet
     bundles: Bundles
     delivered: Delivered
     crashed: Int32s  # here, process -> whether it is known to have crashed
-    child: Int64s  # here, s -> the process that it takes for the first fault-free of cluster s
+    child: Int64s  # here, s -> the process that it considers the first fault-free of cluster s
     counter: Int64s
     hosted: Int64s
     detector: Detector
@@ -433,9 +439,9 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
 
 
 def extra(state: State) -> dict[str, float]:
-    """Completed broadcasts and what was sent for them, without the detector's packets."""
+    """Completed broadcasts and their cost, without the detector's packets."""
     counter, bundled = state.counter, state.bundles
-    found = {
+    figures = {
         "completions": int(counter[COMPLETIONS]),
         "last_completion_ms": int(counter[LAST_COMPLETION_NS]) / NANOSECONDS_PER_MS,
         "retransmissions": int(counter[RETRANSMISSIONS]),
@@ -446,7 +452,7 @@ def extra(state: State) -> dict[str, float]:
     }
     for place, row in enumerate(bundled.profile.tolist()):
         for name, value in zip(PROFILE, row, strict=True):
-            found[f"profile_{name}_{place}"] = value
+            figures[f"profile_{name}_{place}"] = value
     if tester.is_on(state.detector):
-        found |= tester.counters(state.detector)
-    return found
+        figures |= tester.counters(state.detector)
+    return figures

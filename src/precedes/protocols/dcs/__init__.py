@@ -7,8 +7,8 @@ prefix of all, travel with every message. A process increments k = ``per_compone
 each of ``spread`` components (S_incr), and S_incr travels too. The receiver adds or activates the
 components that it lacks, waits until those it shares have reached the message's, increments the
 *sender's* entries in the message's S_incr, and delivers. A process that sees more load than its
-components are enough for adds some by itself (``policy``); to leave components behind takes a
-round with everybody (``rounds``, ``components``).
+components are enough for adds some by itself (``policy``); leaving components behind takes a
+round with all processes (``rounds``, ``components``).
 
 With ``detector = "hash"`` a message also carries the hash of all that its sender had delivered,
 and is delivered only if that is explained (``detector``), as in ``hashed``.
@@ -17,7 +17,7 @@ Assumes that every packet arrives exactly once; with the detector repeated ones 
 
 Guarantee: everything is delivered once; a share of deliveries near ``error`` is out of causal
 order while the load is what the formula supposes, none with the detector. Cost: as many counters
-in a message as the load asks for, up to ``components_max`` components, and a byte for each
+in a message as the load requires, up to ``components_max`` components, and a byte for each
 component and place of S_incr. At that bound the clock stays as it is, and errors grow with the
 load. A round takes 3 (N - 1) packets of less than 100 bytes.
 """
@@ -75,7 +75,7 @@ def broadcast(state: State, here: int, slot: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def _stamp(state: State, here: int, slot: int, host: Host) -> None:
-    """What travels: the active components as they were before the message, and S_incr."""
+    """Write the fields that travel: the active components before the message, and S_incr."""
     dcs, stamp = state.dcs, state.stamp[slot]
     active = dcs.components.active[here]
     end = active * dcs.entries
@@ -163,7 +163,7 @@ def _arrive(state: State, here: int, slot: int, host: Host) -> None:
         _record(state, here, slot, host)
         host.deliver(slot)
         if state.held.ends.begin[here] != NONE:
-            # With the detector, what waits for an entry that is gone is of an older generation
+            # With the detector, a message that waits for a removed entry is of an older generation
             # and not explained: ``_afterwards`` has it examined.
             if state.has_detector == 0:
                 _forget_stale(state, here)
@@ -172,7 +172,7 @@ def _arrive(state: State, here: int, slot: int, host: Host) -> None:
 
 @compiled.function()
 def _is_sound(state: State, slot: int) -> bool:
-    """Whether a correct process may have sent this: what it names exists."""
+    """Return whether a correct process may have sent this: all that it names exists."""
     carries = state.stamp[slot, CARRIES]
     sound = 1 <= carries <= state.dcs.most
     for s in range(state.dcs.spread):
@@ -182,7 +182,7 @@ def _is_sound(state: State, slot: int) -> bool:
 
 @compiled.function(inline=False)
 def _settle(state: State, here: int, host: Host) -> None:
-    """Lines 4 to 7: deliver what waits and can be delivered now, until nothing more can."""
+    """Lines 4 to 7: deliver waiting messages that are ready, until there are none."""
     held, rows = state.held, state.held.rows
     before = NONE
     row = held.ends.begin[here]
@@ -201,7 +201,7 @@ def _settle(state: State, here: int, host: Host) -> None:
 
 @compiled.function()
 def _may_go(state: State, here: int, row: int, host: Host) -> bool:
-    """Whether a message that waits can be delivered now; it may go on to another stage."""
+    """Return whether a waiting message can be delivered now; it may enter another stage."""
     rows = state.held.rows
     if rows.stage[row] == COUNTS:
         if state.dcs.clock[here, rows.entry[row]] < rows.value[row]:
@@ -219,7 +219,7 @@ def _may_go(state: State, here: int, row: int, host: Host) -> bool:
 
 @compiled.function()
 def _afterwards(state: State, here: int, host: Host) -> None:
-    """Follow up a change of components: examine what waits, set the timer of rounds."""
+    """Follow up a change of components: examine waiting messages, set the timer of rounds."""
     dcs = state.dcs
     if dcs.components.stale[here] != 0:
         _forget_stale(state, here)
@@ -230,7 +230,7 @@ def _afterwards(state: State, here: int, host: Host) -> None:
 
 @compiled.function()
 def _forget_stale(state: State, here: int) -> None:
-    """After a removal, what waits may wait for an entry that is gone."""
+    """After a removal, release messages that wait for a removed entry."""
     if state.dcs.components.stale[here] != 0:
         state.dcs.components.stale[here] = 0
         queue.forget_entries(state.held, here)
@@ -238,7 +238,7 @@ def _forget_stale(state: State, here: int) -> None:
 
 @compiled.function(inline=False)
 def _talk(state: State, here: int, sender: int, inbox: Int64s, i: int, host: Host) -> None:
-    """Questions about dependencies, and answers; without the detector nobody asks."""
+    """Requests about dependencies, and answers; without the detector there are none."""
     tag, value = tag_of(inbox, i), value_of(inbox, i)
     if state.has_detector == 0 or tag >= rounds.ASK:
         state.dcs.malformed[0] += 1
@@ -276,7 +276,7 @@ def admits(state: State, here: int, sender: int, tag: int, value: int, host: Hos
             and _are_hits(state, here, value, host)
         )
     if tag >= rounds.ASK:
-        return value >= 0  # the rounds themselves ignore what cannot be
+        return value >= 0  # the rounds themselves ignore impossible values
     if state.has_detector == 0:
         return False
     node = state.dcs.node[here]
@@ -285,10 +285,10 @@ def admits(state: State, here: int, sender: int, tag: int, value: int, host: Hos
 
 @compiled.function(inline=False)
 def _are_hits(state: State, here: int, slot: int, host: Host) -> bool:
-    """Whether the components of a message can be counted up so far.
+    """Return whether the components of a message can be counted up so far.
 
     Any message of the others may hit any entry, once. A component of a newer generation has been
-    hit by nothing that came here, or it would be known here; an older one is compared with nothing.
+    hit by no message that arrived here; an older one is compared with nothing.
     """
     dcs = state.dcs
     ahead = host.window() * (state.scratch.size - 1)

@@ -1,12 +1,13 @@
 """Components of a Dynamic Clock Set: Add, Activate, Deactivate, Remove, and generations.
 
-Source: Wilhelm et al. 2023, section III, with these rules for printed ones that block or err:
+Source: Wilhelm et al. 2023, section III, with these rules in place of published ones that block or
+err:
 
-- a component is reactivated when a message that hits it comes, also if the counters of the
-  message are covered: what the message adds is not known to everybody;
+- a component is reactivated when a message that hits it arrives, also if the counters of the
+  message are covered: not all processes know the increments of the message;
 - only components that both have are compared;
-- a message that carries a newer generation of a component says that the older one was removed by
-  all: it is removed here too. An older one says nothing here and is not compared. Generations are
+- a message with a newer generation of a component proves that all have removed the older
+  one: it is removed here too. An older one proves nothing and is not compared. Generations are
   counted modulo 2^31, and the half of them that follows one is newer.
 """
 
@@ -23,13 +24,13 @@ from .state import CARRIES, GENERATION_MASK, GENERATIONS, INCREMENTS, ClockSet
 
 @compiled.function()
 def is_newer(one: int, other: int) -> bool:
-    """Whether a generation of a component comes after another one."""
+    """Return whether a generation of a component comes after another one."""
     return 0 < (one - other) & GENERATION_MASK <= GENERATION_MASK // 2
 
 
 @compiled.function()
 def common(dcs: ClockSet, stamp: Int32s, here: int, slot: int) -> int:
-    """How many components of the message, from the first on, are those of this process."""
+    """The number of components of the message, from the first on, that this process shares."""
     carries = stamp[slot, CARRIES]
     for c in range(carries):
         if dcs.part.generation[here, c] != stamp[slot, GENERATIONS + c]:
@@ -50,7 +51,7 @@ def lacks(dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int) -> i
 def check_expand(
     dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int, host: Host
 ) -> None:
-    """checkExpand: have the components of a message that has come."""
+    """checkExpand: activate or add the components of a message that has arrived."""
     carries = stamp[slot, CARRIES]
     if carries > dcs.components.active[here] or common(dcs, stamp, here, slot) < carries:
         _check_expand(dcs, need, stamp, here, slot, host)
@@ -77,7 +78,7 @@ def _check_expand(
 
 @compiled.function()
 def _is_news(dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int, c: int) -> bool:
-    """Whether the message hits an inactive component, or carries more of it than is here."""
+    """Return whether the message hits an inactive component, or carries more of it than is here."""
     for s in range(dcs.spread):
         if stamp[slot, INCREMENTS + s] == c:
             return True
@@ -88,22 +89,22 @@ def _is_news(dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int, c
 
 @compiled.function(inline=False)
 def activate(dcs: ClockSet, here: int, end: int, host: Host) -> None:
-    """Activate() and Add(): the first ``end`` components are there and active.
+    """Activate() and Add(): make the first ``end`` components active.
 
-    What is added is 0: so it was at the start, and so ``remove`` leaves it.
+    Added components are 0: as at the start, and as ``remove`` leaves them.
     """
     components, round = dcs.components, dcs.round
     if end > components.active[here]:
         components.active[here] = end
         components.changed_ns[here] = host.now_ns()
-        # Nobody consents to removing a component in use: such a round fails.
+        # No process consents to removing a component in use: such a round fails.
         round.doubt[here] = max(round.doubt[here], end)
     components.size[here] = max(components.size[here], end)
 
 
 @compiled.function(inline=False)
 def deactivate(dcs: ClockSet, here: int, host: Host) -> None:
-    """Deactivate(): the last active component stays behind, with what everybody has of it."""
+    """Deactivate(): deactivate the last active component, and store its counters as the base."""
     components = dcs.components
     components.active[here] -= 1
     components.changed_ns[here] = host.now_ns()
@@ -115,7 +116,7 @@ def deactivate(dcs: ClockSet, here: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def remove(dcs: ClockSet, here: int, first: int) -> None:
-    """Remove(): this component and those after it, as if they had never been."""
+    """Remove(): delete this component and those after it."""
     components, part = dcs.components, dcs.part
     size = components.size[here]
     if first >= size:

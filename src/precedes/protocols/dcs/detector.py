@@ -20,7 +20,7 @@ from .state import CARRIES, State
 
 @compiled.function()
 def is_repeated(state: State, here: int, slot: int, host: Host) -> bool:
-    """Whether a message that has come is delivered or waits."""
+    """Return whether a message that has arrived is delivered or waits."""
     source, sequence = host.source_of(slot), host.sequence_of(slot)
     return sequence <= state.delivered[here, source] or queue.holds(
         state.held, here, source, sequence, host
@@ -41,7 +41,7 @@ def undelivered_before(state: State, here: int, slot: int, host: Host) -> int:
 
 @compiled.function(inline=False)
 def hold(state: State, here: int, slot: int, host: Host) -> None:
-    """Let a message wait that the clock lets pass and the hash does not."""
+    """Add a waiting message that the clock lets pass and the hash does not."""
     row = queue.add(state.held, here, slot, PREDECESSOR)
     if undelivered_before(state, here, slot, host) == 0:
         suspect(state, here, row, host)
@@ -51,7 +51,7 @@ def hold(state: State, here: int, slot: int, host: Host) -> None:
 def suspect(state: State, here: int, row: int, host: Host) -> None:
     """Line 10, a message failed its test: ask its sender, at once or after the grace time.
 
-    What is beyond the search now stays so, since R only grows: waiting would be in vain.
+    A set beyond the search stays so, since R only grows: waiting would be in vain.
     """
     rows = state.held.rows
     state.counts.suspected[0] += 1
@@ -105,7 +105,7 @@ def on_req(state: State, here: int, sender: int, sequence: int, host: Host) -> N
 
 @compiled.function(inline=False)
 def on_rsp(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
-    """Line 15, a part of an answer has come: whether it is complete, and what waits may go."""
+    """Line 15, part of an answer: return whether it is complete, and messages may proceed."""
     held, delivered = state.held, state.delivered[here]
     row = requests.learn(held, state.scratch, here, sender, tag, value, host)
     if row >= 0:
@@ -118,7 +118,7 @@ def on_rsp(state: State, here: int, sender: int, tag: int, value: int, host: Hos
 
 @compiled.function(inline=False)
 def examine(state: State, here: int, row: int, host: Host) -> bool:
-    """Whether a message that no longer waits for its clock can be delivered now."""
+    """Return whether a message that no longer waits for its clock can be delivered now."""
     rows = state.held.rows
     slot = rows.slot[row]
     missing = undelivered_before(state, here, slot, host)
@@ -141,11 +141,11 @@ def examine(state: State, here: int, row: int, host: Host) -> bool:
 
 @compiled.function(inline=False)
 def error_detector(state: State, here: int, slot: int, host: Host) -> bool:
-    """Whether no set R of own deliveries is found that the sender lacked.
+    """Return whether no set R of own deliveries is found that the sender lacked.
 
-    A component that the message does not carry was inactive at its sender, which had of it what
-    all had when it was deactivated. That was either before what has been delivered of it here
-    since, or just now, by a decision that has yet to come here: then it had all that is here.
+    A component that the message does not carry was inactive at its sender, whose counters of it
+    were those of all when it was deactivated. That was either before the deliveries that hit it
+    here since, or just now, by a decision that has yet to arrive: then it had all that is here.
     """
     dcs, source = state.dcs, host.source_of(slot)
     carries = state.stamp[slot, CARRIES]
@@ -171,7 +171,7 @@ def error_detector(state: State, here: int, slot: int, host: Host) -> bool:
 
 @compiled.function(inline=False)
 def _search(state: State, here: int, slot: int, source: int, end: int) -> bool:
-    """Whether the first ``end`` entries, less what was expected, are those of a fitting set."""
+    """Return whether the first ``end`` entries, less ``expected``, are those of a fitting set."""
     return search.find(
         state.peel,
         state.log,

@@ -1,16 +1,16 @@
-"""How many components a load asks for, and which of them a process increments.
+"""Number of components for a load, and choice of those that a process increments.
 
 The paper leaves open when a clock grows or shrinks. Here a process estimates the load from its own
-deliveries, and the formula of ``parts.sizing`` says what load a number of components is
-enough for, given the share of deliveries that may be out of order. A process looks at the
-estimate once an interval, at the first event after its end; nothing is done while nothing comes.
+deliveries, and the formula of ``parts.sizing`` gives the load that a number of components is
+enough for, given the share of deliveries that may be out of order. A process checks the
+estimate once an interval, at the first event after its end; without events it does nothing.
 
 - The estimate is an exponentially weighted mean: an interval counts for one eighth.
 - Above the limit of its width w a process widens, below 0.92 of the limit of w - 1 it narrows.
-- Of a width, every component is equally likely to be among those that the process increments
-  (S_incr). When the width changes, no more of them move than has to: to leave a component is to
-  choose another one, which needs nobody's consent, since S_incr travels with every message.
-- Processes change their habits. Once in a while each looks at how often the components are hit;
+- Within a width, every component is equally likely to be among those that the process increments
+  (S_incr). When the width changes, no more of them move than necessary: leaving a component means
+  choosing another one, which needs no consent, since S_incr travels with every message.
+- Processes rebalance. Once in a while each checks how often the components are hit;
   if one of its own has 1.3 times its share, it moves to another one with probability one half.
 
 Integers throughout: compiled and interpreted code agree to the last bit.
@@ -37,7 +37,7 @@ CROWDED_PERCENT: Final = 130
 
 @compiled.function()
 def update_estimate(dcs: ClockSet, here: int, host: Host) -> None:
-    """Bring the estimate, the width and the balance up to date, if an interval is over."""
+    """Update the estimate, the width and the balance, if an interval is over."""
     if host.now_ns() >= dcs.load.interval_end_ns[here]:
         _update_estimate(dcs, here, host)
 
@@ -61,7 +61,7 @@ def _update_estimate(dcs: ClockSet, here: int, host: Host) -> None:
 
 @compiled.function()
 def _estimate(load: Load, here: int, passed: int, step: int) -> int:
-    """The load after so many intervals, in 1/1000 per second; all but the first had no event."""
+    """The load after this many intervals, in 1/1000 per second; all but the first had no event."""
     sample = load.deliveries[here] * 1_000_000_000_000 // step
     load.deliveries[here] = 0
     load.rate[here] += (sample - load.rate[here]) >> SHIFT
@@ -88,7 +88,7 @@ def _narrow_or_widen(dcs: ClockSet, here: int, rate: int) -> None:
 
 @compiled.function(inline=False)
 def _balance(dcs: ClockSet, here: int, host: Host) -> None:
-    """Leave components that are hit more often than others, then count anew."""
+    """Leave components that are hit more often than others, then reset the counts."""
     over = dcs.load.over[here]
     total = np.int64(0)
     for c in range(over):
@@ -116,7 +116,7 @@ def draw(host: Host, count: int) -> int:
 
 @compiled.function(inline=False)
 def choose(dcs: ClockSet, here: int, end: int, host: Host) -> None:
-    """Have S_incr among the first ``end`` components, all equally likely."""
+    """Choose S_incr among the first ``end`` components, all equally likely."""
     over = dcs.load.over[here]
     for s in range(dcs.spread):
         if end > over:
@@ -130,13 +130,13 @@ def choose(dcs: ClockSet, here: int, end: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def before_broadcast(dcs: ClockSet, here: int, host: Host) -> None:
-    """Expand or drain as the load asks for; while a round blocks, stay below its components."""
+    """Expand or drain as the load requires; while a round blocks, stay below its components."""
     components, round = dcs.components, dcs.round
     end = dcs.load.width[here]
     if host.now_ns() < round.blocked_until_ns[here]:
         end = min(end, round.ceiling[here], components.active[here])
     elif end > round.doubt[here] and components.size[here] > round.doubt[here]:
-        # Others may have removed these, or may be about to. Once no decision can come any more,
+        # Others may have removed these, or may be about to. Once no decision can arrive any more,
         # the next generation is used, never the one in doubt.
         if host.now_ns() < round.doubt_until_ns[here]:
             end = round.doubt[here]

@@ -1,26 +1,26 @@
-"""Rounds: leaving components behind needs everybody's consent (paper, IV-D and IV-E).
+"""Rounds: leaving components behind needs the consent of all (paper, IV-D and IV-E).
 
 A round is about up to COMPONENTS_A_ROUND components at the end of the active ones (Deactivate) or
-of all (Remove). Its initiator asks everybody (``ASK``), each answers from which component on it
-agrees (``ANSWER``), and the initiator tells all from which one on everybody did (``DECIDE``).
+of all (Remove). Its initiator asks all processes (``ASK``), each answers from which component on it
+agrees (``ANSWER``), and the initiator announces from which one on all did (``DECIDE``).
 
-Equal counters do not mean equal sets. So what is compared is a *seal* of a component: a hash of its
+Equal counters do not mean equal sets. So the rounds compare a *seal* of a component: a hash of its
 generation and of the set of messages that have hit it (Deactivate), or of those that have carried
 it (Remove). If the seals of all are equal, every message of the set has been delivered by all, and
-none of them is on its way. A hash stands for the printed vector of N counters.
+none of them is in flight. A hash stands for the published vector of N counters.
 
-- Deactivate: who agrees does not increment the components. A decision that comes late applies only
+- Deactivate: a process that agrees does not increment the components. A late decision applies only
   where the seal is still the same; a message that hits the component afterwards reactivates it.
-- Remove: who agrees does not reactivate the components by itself until it hears the decision. If
-  it never does, since the initiator has crashed, it stays in doubt: it does without them until no
-  decision can come any more, then takes the next generation of that index.
+- Remove: a process that agrees does not reactivate the components by itself until it receives the
+  decision. If it never does, since the initiator has crashed, it stays in doubt: it does not use
+  them until no decision can arrive any more, then takes the next generation of that index.
 
-An answer blocks for ``timeout_ms`` what is voluntary: to expand into the components of the round.
-What messages bring is never blocked. The first INITIATORS processes that have not crashed take
-turns; a process that blocks answers no to other rounds. After rounds that come to nothing an
-initiator waits longer for answers, twice as long each time up to 2^FAILED_MAX, and uses fewer
+An answer blocks voluntary changes for ``timeout_ms``: expansion into the components of the round.
+Changes that messages require are never blocked. The first INITIATORS processes that have not
+crashed take turns; a process that blocks answers no to other rounds. After rounds without a result
+an initiator waits longer for answers, twice as long each time up to 2^FAILED_MAX, and uses fewer
 turns. Turns end when nothing is left to shrink, and after IDLE_TURNS in which nothing was delivered
-and nothing shrank; those that were left unused do not count, since nothing was tried in them.
+and nothing shrank; unused ones do not count, since nothing was tried in them.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ from .state import (
 )
 
 # Tags of items, after those of ``hash_check.requests``.
-ASK: Final = 4  # what the round is; SEAL items follow, one for each component
+ASK: Final = 4  # the round; SEAL items follow, one for each component
 DECIDE: Final = 5  # the same, with the components that all agree to
 SEAL: Final = 6
 ANSWER: Final = 7  # which round, how many components are active, from which one on it agrees
 
 INITIATORS: Final = 4
 IDLE_TURNS: Final = 64
-IDLE_ROUND: Final = 8  # a turn among unused ones counts for them too, as so many at most
+IDLE_ROUND: Final = 8  # a turn among unused ones also counts for them, up to this number
 FAILED_MAX: Final = 5
 
-# What a round is: kind (1 bit), the components (8 bits each), the initiator's number of it.
+# Identity of a round: kind (1 bit), the components (8 bits each), its number at the initiator.
 KIND_SHIFT: Final = 48
 LOW_SHIFT: Final = 40
 HIGH_SHIFT: Final = 32
@@ -82,21 +82,21 @@ def arm(dcs: ClockSet, here: int, host: Host) -> None:
 @compiled.function(inline=False)
 def seal(dcs: ClockSet, here: int, c: int, kind: int) -> int:
     """A fingerprint of a component: equal seals mean equal sets and generations."""
-    found = 0
+    total = 0
     if kind == DEACTIVATE:
-        found = int(dcs.part.hash[here, c])
+        total = int(dcs.part.hash[here, c])
     else:
         for more in range(c + 1, dcs.most + 1):
-            found = set_hash.plus(found, dcs.part.carried[here, more])
+            total = set_hash.plus(total, dcs.part.carried[here, more])
     # No message has such a source: the cipher of the generation is that of no message.
     about = (1 << 31) | (kind << 16) | c
     generation = set_hash.encipher(dcs.key, about, dcs.part.generation[here, c])
-    return set_hash.plus(found, generation)
+    return set_hash.plus(total, generation)
 
 
 @compiled.function(inline=False)
 def on_timer(dcs: ClockSet, here: int, key: int, host: Host) -> None:
-    """A turn has come, or the time of a round is over."""
+    """Start a turn, or end a round whose time is over."""
     round = dcs.round
     if key != TURN:
         if round.kind[here] != NO_ROUND and EXPIRY - key == round.number[here]:
@@ -105,7 +105,7 @@ def on_timer(dcs: ClockSet, here: int, key: int, host: Host) -> None:
     round.armed[here] = 0
     policy.update_estimate(dcs, here, host)
     free = round.kind[here] == NO_ROUND and host.now_ns() >= round.blocked_until_ns[here]
-    # Rounds that fail may be in each other's way: one turn in 2, 4, 8, .. is used then.
+    # Rounds that fail may conflict: one turn in 2, 4, 8, .. is used then.
     is_used = free and policy.draw(host, 1 << round.failed[here]) == 0
     if is_used:
         _begin(dcs, here, host)
@@ -116,10 +116,10 @@ def on_timer(dcs: ClockSet, here: int, key: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def _begin(dcs: ClockSet, here: int, host: Host) -> None:
-    """Start a round if this process sees components that it could do without."""
+    """Start a round if this process could do without some components."""
     components, load, round = dcs.components, dcs.load, dcs.round
     kind = DEACTIVATE
-    # Others may have more active than this process; it knows them, inactive.
+    # Others may have more active than this process; it has them as inactive.
     low = load.width[here]
     high = max(components.active[here], min(round.reach[here], components.size[here]))
     if low >= high:
@@ -167,11 +167,11 @@ def _block(dcs: ClockSet, here: int, name: int, low: int, host: Host) -> None:
 def _tell(dcs: ClockSet, here: int, tag: int, low: int, host: Host) -> None:
     """Send the open round, from component ``low`` on, to all that have not crashed."""
     round = dcs.round
-    what = (round.kind[here] << KIND_SHIFT) | (low << LOW_SHIFT) | (round.high[here] << HIGH_SHIFT)
+    head = (round.kind[here] << KIND_SHIFT) | (low << LOW_SHIFT) | (round.high[here] << HIGH_SHIFT)
     for other in range(dcs.member.shape[1]):
         if other != dcs.node[here] and dcs.member[here, other] & CRASHED == 0:
             host.open_packet(other)
-            host.put(tag, what | round.number[here])
+            host.put(tag, head | round.number[here])
             for c in range(low, round.high[here]):
                 host.put(SEAL, dcs.seals[here, c - round.low[here]])
             dcs.counted.packets[round.kind[here]] += 1
@@ -180,7 +180,7 @@ def _tell(dcs: ClockSet, here: int, tag: int, low: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def on_packet(dcs: ClockSet, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
-    """A packet of a round; what no correct process sends is counted and changes nothing."""
+    """A packet of a round; what no correct process sends is counted and ignored."""
     tag = tag_of(inbox, 0)
     value = value_of(inbox, 0)
     if tag == ANSWER and count == 1 and value >= 0:
@@ -216,7 +216,7 @@ def _on_ask(dcs: ClockSet, here: int, sender: int, inbox: Int64s, host: Host) ->
             alone = round.doubt[here] >= components.size[here] or round.doubt_round[here] == name
             round.doubt_round[here] = name if alone else SEVERAL
             round.doubt[here] = agreed if alone else min(round.doubt[here], agreed)
-            # No initiator waits longer for answers; what it decided has come by then.
+            # No initiator waits longer for answers; its decision has arrived by then.
             longest_ns = dcs.timeout_ns << (FAILED_MAX + 1)
             round.doubt_until_ns[here] = host.now_ns() + longest_ns
     dcs.counted.packets[kind] += 1
@@ -274,10 +274,10 @@ def _on_answer(dcs: ClockSet, here: int, sender: int, value: int, host: Host) ->
 
 @compiled.function(inline=False)
 def _conclude(dcs: ClockSet, here: int, agreed: int, host: Host) -> None:
-    """All have answered, or time is up: decide, announce the decision, apply it."""
+    """Decide when all have answered or time is up; announce the decision and apply it."""
     round = dcs.round
     low = round.high[here]
-    # What has changed here since the round began counts as well.
+    # Changes here since the round began count as well.
     while low > agreed and _may_leave(dcs, here, round.kind[here], low - 1, round.high[here]):
         if seal(dcs, here, low - 1, round.kind[here]) != dcs.seals[here, low - 1 - round.low[here]]:
             break
@@ -293,7 +293,7 @@ def _conclude(dcs: ClockSet, here: int, agreed: int, host: Host) -> None:
 
 @compiled.function()
 def _may_leave(dcs: ClockSet, here: int, kind: int, c: int, high: int) -> bool:
-    """Whether this process can leave the component, those above it being left."""
+    """Return whether this process can leave the component, those above it being left."""
     components = dcs.components
     if kind == REMOVE:
         return components.active[here] <= c and components.size[here] <= high
@@ -302,12 +302,12 @@ def _may_leave(dcs: ClockSet, here: int, kind: int, c: int, high: int) -> bool:
 
 @compiled.function()
 def _leave(dcs: ClockSet, here: int, kind: int, c: int, host: Host) -> None:
-    # There may be more to leave: a turn that achieved something was not idle.
+    # There may be more to leave: a turn with a result was not idle.
     dcs.round.idle[here] = 0
     if kind == REMOVE:
         remove(dcs, here, c)
     elif dcs.components.active[here] == c + 1:
-        # Nothing was sent that increments it, or its seal would differ: draining it is enough.
+        # No message was sent that increments it, or its seal would differ: draining it is enough.
         if dcs.load.over[here] > c:
             policy.choose(dcs, here, c, host)
         deactivate(dcs, here, host)
@@ -335,7 +335,7 @@ def _on_decision(dcs: ClockSet, here: int, sender: int, inbox: Int64s, host: Hos
 
 @compiled.function(inline=False)
 def on_crash(dcs: ClockSet, here: int, crashed: int, host: Host) -> None:
-    """A process has stopped: nobody waits for it, and another may have to take its turns."""
+    """A process has crashed: do not wait for it, and maybe take its turns."""
     round = dcs.round
     if dcs.member[here, crashed] & CRASHED != 0:
         return

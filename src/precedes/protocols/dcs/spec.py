@@ -3,7 +3,7 @@
 Source: Wilhelm et al. 2023, sections III and IV with Algorithm 2, in their names. Corrected errors
 are marked [n]; the page of ``dcs`` explains each. The paper leaves open who starts rounds, when a
 clock grows and what a process increments: the last two parts decide it. Crashes, repeated packets
-and the hash detector are left out. A process remembers all messages that have hit or carried a
+and the hash detector are left out. A process stores all messages that have hit or carried a
 component, which is slow: the package compiles the same algorithm, and a test compares the two.
 """
 
@@ -64,7 +64,7 @@ class Decision(Round):
 
 @dataclass
 class Component:
-    """C_k: the entries, and which messages have incremented and which have carried it."""
+    """C_k: the entries, and the messages that have incremented and carried it."""
 
     C: list[int]
     hit: set[tuple[int, int]] = field(default_factory=set)
@@ -115,7 +115,7 @@ class Process(plain.Process):
             return False
         self.active += 1
         self.changed_ns = self.now_ns
-        self.doubt = max(self.doubt, self.active)  # nobody agrees to remove what is in use
+        self.doubt = max(self.doubt, self.active)  # a component in use is not removed
         return True
 
     def Deactivate(self) -> None:
@@ -140,7 +140,7 @@ class Process(plain.Process):
     # --- IV-B, Algorithm 2: causal broadcast at process p_i ---
 
     def broadcast(self, m: Message) -> None:
-        """Lines 1 and 2; what waits may wait for these entries."""
+        """Lines 1 and 2; waiting messages may need these entries."""
         self.update_estimate()
         self.expand_or_drain()
         m.generation = self.generation[: self.active]
@@ -169,7 +169,7 @@ class Process(plain.Process):
         self.afterwards()
 
     def afterwards(self) -> None:
-        """Lines 4 to 7, for all that waits; what has grown is to shrink again."""
+        """Lines 4 to 7, for all waiting messages; then arm the timer, as the clock may shrink."""
         while m := next((m for m in self.pending if self.deliverable(m)), None):
             self.pending.remove(m)
             self.increment(m)
@@ -177,7 +177,7 @@ class Process(plain.Process):
         self.arm()
 
     def checkExpand(self, m: Message) -> None:
-        """Line 3: have the components of m; [6] a newer one says that all removed the older."""
+        """Line 3: add the components of m; [6] a newer one proves that all removed the older."""
         before = self.active
         for k, newer in enumerate(m.generation):
             if newer > self.generation[k]:
@@ -193,11 +193,11 @@ class Process(plain.Process):
             self.choose(self.active)  # the third function
 
     def is_news(self, m: Message, k: int) -> bool:
-        """Whether m has more of an inactive component, or [2] increments it."""
+        """Return whether m has more of an inactive component, or [2] increments it."""
         return k in m.S_incr or any(map(lt, self.D[k].C, m.D[k]))
 
     def common(self, m: Message) -> int:
-        """How many components of m, from the first on, are those of this process."""
+        """The number of components of m, from the first on, that are those of this process."""
         k = 0
         while k < len(m.generation) and m.generation[k] == self.generation[k]:
             k += 1
@@ -216,7 +216,7 @@ class Process(plain.Process):
         return [(x, k) for s, k in enumerate(m.S_incr) for x in self.f[m.source][s]]
 
     def increment(self, m: Message) -> None:
-        """Lines 1 and 6, and who has hit and carried a component."""
+        """Lines 1 and 6; record the message as one that has hit and carried its components."""
         end, name = self.common(m), (m.source, m.sequence)
         for k in m.S_incr:
             if k < end:
@@ -243,7 +243,7 @@ class Process(plain.Process):
     # --- IV-C: expand ---
 
     def expand(self, end: int) -> None:
-        """Have ``end`` active components."""
+        """Make ``end`` components active."""
         while self.active < end:
             if not self.Activate():
                 self.Add()
@@ -251,7 +251,7 @@ class Process(plain.Process):
     # --- IV-D, IV-E: Deactivation round, Remove round ---
 
     def init_rounds(self) -> None:
-        """The open round of this process, and what the last round of another one left behind."""
+        """The open round of this process, and the effects of the last round of another one."""
         p = self.parameters
         self.round_ns, self.timeout_ns, self.keep_ns = (
             round(ms * NANOSECONDS_PER_MS) for ms in (p.round_ms, p.timeout_ms, p.keep_ms)
@@ -272,7 +272,7 @@ class Process(plain.Process):
         return hash((k, remove, self.generation[k], frozenset(names)))
 
     def is_same(self, k: int, r: Round) -> bool:
-        """Whether C_k is what it was at the initiator when the round began."""
+        """Return whether C_k is as it was at the initiator when the round began."""
         return k < len(self.D) and self.seal(k, r.remove) == r.seals[k - r.low]
 
     def begin(self) -> None:
@@ -296,7 +296,7 @@ class Process(plain.Process):
         self.set_timer(self.timeout_ns << self.failed, self.number)
 
     def block(self, name: tuple[int, int], low: int) -> None:
-        """[7] Only what this process does by itself is blocked, and for a limited time."""
+        """[7] Block this process's own choices alone, and for a limited time."""
         self.blocked_until_ns = self.now_ns + self.timeout_ns
         self.blocker, self.ceiling = name, low
 
@@ -348,7 +348,7 @@ class Process(plain.Process):
         self.round, self.blocked_until_ns = None, 0
 
     def on_decision(self, j: int, r: Decision) -> None:
-        """Phase 2: unblock, and leave the components that are still what they were."""
+        """Phase 2: unblock, and leave the components that are unchanged."""
         if self.blocker == (j, r.number):
             self.blocked_until_ns = 0
         if self.doubt_round == (j, r.number):
@@ -359,7 +359,7 @@ class Process(plain.Process):
             self.leave(k, r)
 
     def may_leave(self, k: int, high: int, r: Round) -> bool:
-        """[8] Whether C_k has not changed since the round began, and nothing above it is used."""
+        """[8] Return whether C_k is unchanged since the round began, and none above it is used."""
         used = self.active if r.remove else 0
         last = len(self.D) if r.remove else self.active
         return used <= k and last <= high and self.is_same(k, r)
@@ -375,7 +375,7 @@ class Process(plain.Process):
             self.Deactivate()
         self.arm()
 
-    # --- Not in the paper: whose turn it is to start a round ---
+    # --- Not in the paper: turns of starting a round ---
 
     def arm(self) -> None:
         """Set the timer of the next turn, if there is something to shrink."""
@@ -411,7 +411,7 @@ class Process(plain.Process):
         self.phase_ns = round(p.balance_phase_ms * NANOSECONDS_PER_MS)
         self.interval_end_ns, self.balance_end_ns = self.interval_ns, 0
         self.rate = self.weight = self.count = 0
-        self.width = p.components  # that the load asks for
+        self.width = p.components  # that the load requires
         self.over = p.components  # that S_incr is drawn from
         self.recent: Counter[int] = Counter()  # how often components were hit
 
@@ -464,7 +464,7 @@ class Process(plain.Process):
             self.choose(end)
 
     def choose(self, end: int) -> None:
-        """Have S_incr among the first ``end`` components, all equally likely."""
+        """Choose S_incr among the first ``end`` components, all equally likely."""
         for s, k in enumerate(self.S_incr):
             if end > self.over:
                 c = self.draw(end)
@@ -474,7 +474,7 @@ class Process(plain.Process):
         self.over = end
 
     def expand_or_drain(self) -> None:
-        """Before a broadcast: have what the load asks for, unless a round is about it."""
+        """Before a broadcast: adapt to the load, unless a round is in progress."""
         end, doubt = self.width, self.doubt
         if self.now_ns < self.blocked_until_ns:
             end = min(end, self.ceiling, self.active)

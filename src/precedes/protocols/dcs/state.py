@@ -1,8 +1,8 @@
-"""Parameters and state of ``dcs``: what a process keeps, and what travels with a message.
+"""Parameters and state of ``dcs``: variables of a process, and fields of a message.
 
 A clock is a row of ``most`` components of ``entries`` each. A process has the first ``size`` of
-them, and the first ``active`` of those are active: they alone travel. ``generation`` is how often
-an index has been removed, so that a component that was added again is another one.
+them, and the first ``active`` of those are active: they alone travel. ``generation`` is the number
+of times an index has been removed, so that a component that was added again is another one.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from precedes.parts.hash_check.set_hash import Hasher
 COMPONENTS_MAX: Final = 128  # an index fits into a byte, and so does their number
 SPREAD_MAX: Final = 4
 COMPONENTS_A_ROUND: Final = 8  # with them a packet stays below 100 bytes
-# Generations go round: what a peer claims makes none of them too large to travel.
+# Generations wrap around: a claim of a peer makes none of them too large to travel.
 GENERATION_MASK: Final = (1 << 31) - 1
 
 # Words of a message in ``stamp``.
-CARRIES: Final = 0  # how many components it carries
+CARRIES: Final = 0  # number of components that it carries
 INCREMENTS: Final = 1  # S_incr: from here on the components that its sender incremented
 GENERATIONS: Final = INCREMENTS + SPREAD_MAX  # and of each carried component the generation
 
@@ -53,19 +53,19 @@ KINDS: Final = 2
 SERIES_STEP_NS: Final = 10_000_000_000
 SERIES_LENGTH: Final = 64
 
-INTERVALS: Final = 8  # that a full estimate of the load is made of
+INTERVALS: Final = 8  # of a full estimate of the load
 DETECTORS: Final = ("none", "hash")
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """The error to aim at, the shape of the clock, and when it shrinks."""
+    """The target error rate, the shape of the clock, and when it shrinks."""
 
     error: float = field(
         default=1e-5, metadata={"help": "share of deliveries that may be out of causal order"}
     )
     delay: str = field(
-        default=sizing.DELAY, metadata={"help": f"what delays to expect: {sizing.DELAY_HELP}"}
+        default=sizing.DELAY, metadata={"help": f"expected delays: {sizing.DELAY_HELP}"}
     )
     component_entries: int = field(default=32, metadata={"help": "entries of a component"})
     components: int = field(default=1, metadata={"help": "components at the start, and at least"})
@@ -78,25 +78,25 @@ class Parameters:
         default=2000.0, metadata={"help": "time constant of the estimate of the load"}
     )
     round_ms: float = field(default=1000.0, metadata={"help": "time from one turn to the next"})
-    timeout_ms: float = field(default=1000.0, metadata={"help": "how long a round may take"})
+    timeout_ms: float = field(default=1000.0, metadata={"help": "maximum time of a round"})
     keep_ms: float = field(
-        default=30_000.0, metadata={"help": "how long components stay inactive before removal"}
+        default=30_000.0, metadata={"help": "time that components stay inactive before removal"}
     )
     balance_ms: float = field(
-        default=20_000.0, metadata={"help": "time between looks at the balance (0: none)"}
+        default=20_000.0, metadata={"help": "time between checks of the balance (0: none)"}
     )
     balance_phase_ms: float = field(
-        default=0.0, metadata={"help": "looks at the balance come so long after multiples of it"}
+        default=0.0, metadata={"help": "offset of the checks of the balance"}
     )
     redraw: bool = field(
         default=False,
         metadata={"help": "draw S_incr again when a message activates components (checkExpand)"},
     )
     detector: str = field(
-        default="none", metadata={"help": "none, or hash: find errors before they are made"}
+        default="none", metadata={"help": "none, or hash: detect errors before delivery"}
     )
-    hashes: int = field(default=100, metadata={"help": "hashes compared in one test, at most"})
-    grace_ms: float = field(default=100.0, metadata={"help": "wait before asking the sender"})
+    hashes: int = field(default=100, metadata={"help": "maximum hashes compared in one test"})
+    grace_ms: float = field(default=100.0, metadata={"help": "wait before a request to the sender"})
     log: int = field(
         default=1024, metadata={"help": "deliveries kept for answers (up to a power of 2)"}
     )
@@ -115,21 +115,21 @@ class Parameters:
         search.check_effort(hashes=self.hashes, log_length=self.log)
 
 
-def _check_shape(given: Parameters) -> None:
-    if not 1 <= given.components <= given.components_max <= COMPONENTS_MAX:
+def _check_shape(parameters: Parameters) -> None:
+    if not 1 <= parameters.components <= parameters.components_max <= COMPONENTS_MAX:
         raise UserError(
             f"components and components_max must be between 1 and {COMPONENTS_MAX}, the first not "
-            f"above the second, not {given.components} and {given.components_max}"
+            f"above the second, not {parameters.components} and {parameters.components_max}"
         )
-    check_range(1, SPREAD_MAX, spread=given.spread)
-    if given.per_component < 1:
-        raise UserError(f"per_component must be at least 1, not {given.per_component}")
+    check_range(1, SPREAD_MAX, spread=parameters.spread)
+    if parameters.per_component < 1:
+        raise UserError(f"per_component must be at least 1, not {parameters.per_component}")
     # The entries of all places of S_incr differ, so that they may be in one component.
-    least = given.spread * given.per_component
-    if not least <= given.component_entries <= NODES_MAX:
+    least = parameters.spread * parameters.per_component
+    if not least <= parameters.component_entries <= NODES_MAX:
         raise UserError(
             f"component_entries must be between spread x per_component ({least}) and "
-            f"{NODES_MAX}, not {given.component_entries}"
+            f"{NODES_MAX}, not {parameters.component_entries}"
         )
 
 
@@ -139,7 +139,7 @@ class Components(NamedTuple):
     size: Int64s
     active: Int64s
     changed_ns: Int64s  # when the number of active components changed last
-    stale: Int64s  # components were removed: what waits must be examined again
+    stale: Int64s  # components were removed: waiting messages must be examined again
 
 
 class Part(NamedTuple):
@@ -155,10 +155,10 @@ class Load(NamedTuple):
     """The load that a process sees, and the components for it (``policy``)."""
 
     rate: Int64s  # 1/1000 deliveries per second, not yet divided by its weight
-    weight: Int64s  # what the estimate has seen of a full one
+    weight: Int64s  # share of a full estimate that has been measured
     deliveries: Int64s  # in the current interval
     interval_end_ns: Int64s
-    width: Int64s  # components that the load asks for
+    width: Int64s  # components that the load requires
     over: Int64s  # components that S_incr is drawn from
     balance_end_ns: Int64s
 
@@ -170,7 +170,7 @@ class Round(NamedTuple):
     blocker: Int64s  # the round that blocks: initiator and number, packed
     ceiling: Int64s  # while blocked: components that S_incr may be drawn from
     doubt: Int64s  # components from here on may have been removed by others
-    doubt_round: Int64s  # the round whose decision would tell; SEVERAL if there are more
+    doubt_round: Int64s  # the round whose decision would end it; SEVERAL if there are more
     doubt_until_ns: Int64s  # until then a decision may come
     rank: Int64s  # processes with a smaller number that have not crashed
     others: Int64s  # processes that have not crashed
@@ -181,13 +181,13 @@ class Round(NamedTuple):
     kind: Int64s  # of the round that is open here, or NO_ROUND
     low: Int64s  # its components,
     high: Int64s  # up to this one
-    agreed: Int64s  # the lowest that all who answered agree to
+    agreed: Int64s  # the lowest that all answers agree to
     awaited: Int64s  # answers that have not come
     reach: Int64s  # the most active components that an answer to the last round reported
 
 
 class Counted(NamedTuple):
-    """What was done in all rounds of a kind, DEACTIVATE or REMOVE."""
+    """Counts of all rounds of a kind, DEACTIVATE or REMOVE."""
 
     started: Int64s
     packets: Int64s
@@ -205,7 +205,7 @@ class Series(NamedTuple):
 
 
 class ClockSet(NamedTuple):
-    """The clocks of the hosted processes, and what each knows of components, load and rounds."""
+    """The clocks of the hosted processes, and the state of components, load and rounds."""
 
     clock: Int32s
     base: Int32s  # the clock as it was when each component was deactivated last; for the detector
@@ -214,8 +214,8 @@ class ClockSet(NamedTuple):
     load: Load
     S_incr: Int64s  # process, place -> component that is incremented
     round: Round
-    seals: Int64s  # process, component of its open round -> what it looked like
-    member: NDArray[np.int8]  # process, other -> what is known of it in a round
+    seals: Int64s  # process, component of its open round -> its seal at the start
+    member: NDArray[np.int8]  # process, other -> its state in a round
     node: Int64s  # row -> process
     counted: Counted
     malformed: Int64s  # one number: packets and messages that no correct process sends
@@ -248,7 +248,7 @@ class State(NamedTuple):
     stamp: Int32s
     past: Int64s  # message -> hash of all that its sender had delivered
     own: Int32s  # f: process -> its entries within a component, for each place of S_incr in turn
-    expected: Int32s  # one row, for a search: what the sender of a message had counted
+    expected: Int32s  # one row, for a search: the counts that the sender of a message had
     hash: Int64s
     delivered: Int32s
     held: Queue
@@ -323,7 +323,7 @@ def _allocate_clock_set(parameters: Parameters, group: Group, width: int, key: I
     checked = parameters.detector == "hash"
     S_incr = np.zeros((processes, SPREAD_MAX), np.int64)
     for s in range(parameters.spread):
-        # Spread evenly at the start, and so that a pair of components has equally many too.
+        # Spread evenly at the start, with about the same number for each pair of components.
         S_incr[:, s] = group.hosted // parameters.components**s % parameters.components
     return ClockSet(
         clock=np.zeros((processes, width), np.int32),
@@ -405,7 +405,7 @@ def _loads(
     nodes: int,
     delay: str,
 ) -> tuple[int, ...]:
-    found = [0]
+    rates = [0]
     for components in range(1, components_max + 1):
         if spread == 1:
             alike = components * math.comb(entries, per_component)
@@ -419,16 +419,16 @@ def _loads(
             delay=delay,
             alike=alike,
         )
-        found.append(int(1000 * rate))
-    return tuple(found)
+        rates.append(int(1000 * rate))
+    return tuple(rates)
 
 
 def extra(state: State) -> dict[str, float]:
-    """The clock over the run, what the rounds did, and what the detector did if there is one."""
+    """The clock over the run, the counts of rounds, and those of the detector if there is one."""
     dcs, counted = state.dcs, state.dcs.counted
     processes = len(dcs.node)
     sums = _intervals(state)
-    found: dict[str, float] = {
+    figures: dict[str, float] = {
         "entries_mean": _mean(state, sums.active_sum, sums.active_count),
         "entries_sent_mean": _mean(state, sums.sent_sum, sums.sent_count),
         "entries_at_end": dcs.entries * float(dcs.components.active[:processes].mean()),
@@ -439,13 +439,13 @@ def extra(state: State) -> dict[str, float]:
         "malformed": int(dcs.malformed[0]),
     }
     for name, kind in (("deactivate", DEACTIVATE), ("remove", REMOVE)):
-        found[f"{name}_rounds"] = int(counted.started[kind])
-        found[f"{name}_packets"] = int(counted.packets[kind])
-        found[f"{name}_values"] = int(counted.values[kind])
+        figures[f"{name}_rounds"] = int(counted.started[kind])
+        figures[f"{name}_packets"] = int(counted.packets[kind])
+        figures[f"{name}_values"] = int(counted.values[kind])
     if state.has_detector != 0:
-        found["hashes"] = int(state.peel.mark.hashes[0])
-        found |= requests.extra(state.counts, state.log)
-    return found
+        figures["hashes"] = int(state.peel.mark.hashes[0])
+        figures |= requests.extra(state.counts, state.log)
+    return figures
 
 
 def _intervals(state: State) -> Series:

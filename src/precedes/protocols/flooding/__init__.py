@@ -2,8 +2,8 @@
 
 Section V-A after Nedelec and others: stations flood over FIFO links and send every message to each
 of their hosts by itself, on a connection that is reliable and FIFO. That keeps causal order as long
-as nobody moves. The connection is in ``reno.py``, hosts and stations in ``machines.py``.
-The defaults are those of INET's TCP, on which the paper ran; its own words on time-outs ("beginning
+as no host moves. The connection is in ``reno.py``, hosts and stations in ``machines.py``.
+The defaults are those of INET's TCP, which the paper used; its own words on time-outs ("beginning
 at 0.2s") are ``timeout_first_ms=200`` and ``timeout_min_ms=200``.
 Assumptions: hosts neither move, nor crash, nor leave.
 """
@@ -25,7 +25,7 @@ GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset[str]()
 
 NUMBER_MAX: Final = 10**9
-CONTROL_BYTES: Final = 20  # of TCP; the connection is all the control there is
+CONTROL_BYTES: Final = 20  # of TCP; the connection has no other control data
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Parameters(RadioParameters):
     timeout_min_ms: float = option(1000.0, "shortest time-out")
     timeout_max_ms: float = option(240_000.0, "longest time-out; each is twice the one before")
     connect_first_ms: float = option(3000.0, "until a request for a connection is repeated")
-    connect_max_s: float = option(75.0, "until an attempt to connect has failed, and a new begins")
+    connect_max_s: float = option(75.0, "until an attempt to connect fails and another begins")
     delayed_ack_ms: float = option(200.0, "longest delay of an acknowledgement; 0: none waits")
     spacing_ms: float = option(5.0, "between the hosts to which a station sends a message")
     nagle: bool = option(True, "short segments wait for an acknowledgement")
     jitter: float = option(0.1, "share of every time-out and delay that is added at random")
-    queue_messages: int = option(100_000, "messages that wait in a connection; more is an error")
+    queue_messages: int = option(100_000, "messages queued in a connection; more is an error")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +77,7 @@ class Parameters(RadioParameters):
                 )
 
     def settings(self) -> FloodingSettings:
-        """The machines' share."""
+        """The settings of the machines."""
         return FloodingSettings(
             reno=RenoSettings(
                 message_bytes=self.payload_bytes,
@@ -120,12 +120,12 @@ def make_station(
 
 
 def messages_in(datagram: object) -> int:
-    """How many application messages a datagram carries to their end."""
+    """Number of application messages that a datagram completes."""
     return len(datagram.messages) if isinstance(datagram, Segment) else 0
 
 
 def control_bytes(datagram: object) -> int:
-    """What the protocol adds to the application's data."""
+    """Bytes that the protocol adds to the application's data."""
     return CONTROL_BYTES
 
 

@@ -2,9 +2,10 @@
 
 Effects and environment are those of ``contract.machines``. A connection is set up by TCP's three
 segments: ``Open`` (SYN), ``Opened`` (SYN and ACK), and the first ``Segment`` of the host. Both ends
-repeat theirs, 3 s later at first and with pauses that double. A host that has none after 75 s has
-failed (V-A) and begins anew, with a number of its own: answers to an earlier attempt are void. A
-station keeps what it has answered until it is asked anew. A host stays with its station.
+segments: ``Open`` (SYN), ``Opened`` (SYN and ACK), and the first ``Segment`` of the host. Both ends
+repeat theirs, 3 s later at first and at intervals that double. A host without one after 75 s has
+failed (V-A) and starts again with a new number: answers to an earlier attempt are void. A station
+keeps its answer until the next request. A host stays with its station.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SPACED: Final = 3
 
 
 class Open(NamedTuple):
-    """A host asks for a connection, for the how-manieth time after those that failed."""
+    """A host requests a connection; ``attempt`` counts those that failed."""
 
     cell: int
     host: int
@@ -43,7 +44,7 @@ class Open(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """It has one; the first message on it has this stamp of the station."""
+    """The connection exists; the first message on it has this stamp of the station."""
 
     cell: int
     host: int
@@ -63,7 +64,7 @@ class FloodingSettings:
 
 
 class FloodingHost:
-    """One host; it refuses to broadcast while as much waits as the queue of a connection holds."""
+    """One host; it refuses to broadcast while the queue of a connection is full."""
 
     def __init__(self, host: int, settings: FloodingSettings, environment: Environment) -> None:
         self.host = host
@@ -81,7 +82,7 @@ class FloodingHost:
         _set_timer(self.environment, self.settings, delay_ns, (kind, number))
 
     def join(self) -> None:
-        """Ask for a connection."""
+        """Request a connection."""
         if self.cell is not None and self.connection is None:
             self._attempt()
 
@@ -146,7 +147,7 @@ class FloodingHost:
         self.connection.establish(active=True)
 
     def on_timer(self, key: tuple[int, int]) -> None:
-        """A timer set here has run out."""
+        """Handle an expired timer."""
         kind, number = key
         if kind != CONNECT:
             if self.connection is not None:
@@ -159,10 +160,10 @@ class FloodingHost:
                 self._attempt()
 
     def disk(self) -> None:
-        """Nothing is durable: a host that crashes is gone."""
+        """Nothing is durable: a host that crashes loses its state."""
 
     def is_quiet(self) -> bool:
-        """Whether everything of this host is acknowledged."""
+        """Return whether everything of this host is acknowledged."""
         return self.connection is not None and not self.connection.queue
 
     def early_count(self) -> int:
@@ -180,21 +181,21 @@ class FloodingHost:
 
 
 @dataclass(slots=True)
-class Guest:
-    """What a station knows of a host that has asked for a connection."""
+class Client:
+    """A host that has requested a connection, as its station sees it."""
 
     connection: Connection
     attempt: int
     start: int
     pause_ns: int
-    spaced: deque[Message] = field(default_factory=deque)  # on their way to the connection
+    spaced: deque[Message] = field(default_factory=deque)  # in flight to the connection
 
 
 class FloodingStation:
     """One station: everything that arrives goes to all links but the one that it came from.
 
-    A message for a host whose connection holds as many as it may ends the run with an error: to
-    drop it would break what the connection promises.
+    A message for a host whose connection is full ends the run with an error:
+    dropping it would break the promise of the connection.
     """
 
     def __init__(
@@ -209,29 +210,29 @@ class FloodingStation:
         self.settings = settings
         self.environment = environment
         self.next_stamp = 0
-        self.guests: dict[int, Guest] = {}
+        self.clients: dict[int, Client] = {}
 
     def begin(self) -> None:
-        """Nothing to do before a host comes."""
+        """Do nothing until a host arrives."""
 
     def receive(self, datagram: Any) -> None:
         """A datagram from a host."""
         if datagram.cell != self.station:
             return
-        guest = self.guests.get(datagram.host)
+        client = self.clients.get(datagram.host)
         if type(datagram) is Segment:
-            if guest is not None:
-                if not guest.connection.is_ready:
-                    guest.connection.establish(active=False)
-                guest.connection.receive(datagram)
+            if client is not None:
+                if not client.connection.is_ready:
+                    client.connection.establish(active=False)
+                client.connection.receive(datagram)
         elif type(datagram) is Open:
-            if guest is None or guest.attempt < datagram.attempt:
-                guest = self._welcome(datagram)
-                self._answer(datagram.host, guest)
-            elif guest.attempt == datagram.attempt:
-                self._opened(datagram.host, guest)
+            if client is None or client.attempt < datagram.attempt:
+                client = self._welcome(datagram)
+                self._answer(datagram.host, client)
+            elif client.attempt == datagram.attempt:
+                self._opened(datagram.host, client)
 
-    def _welcome(self, asked: Open) -> Guest:
+    def _welcome(self, asked: Open) -> Client:
         host, environment = asked.host, self.environment
         connection = Connection(
             self.station,
@@ -244,20 +245,20 @@ class FloodingStation:
             ),
             deliver=lambda message: self._flood(message, -1),
         )
-        guest = Guest(connection, asked.attempt, self.next_stamp, self.settings.connect_first_ns)
-        self.guests[host] = guest
-        return guest
+        client = Client(connection, asked.attempt, self.next_stamp, self.settings.connect_first_ns)
+        self.clients[host] = client
+        return client
 
-    def _opened(self, host: int, guest: Guest) -> None:
-        opened = Opened(self.station, host, guest.attempt, guest.start)
+    def _opened(self, host: int, client: Client) -> None:
+        opened = Opened(self.station, host, client.attempt, client.start)
         self.environment.effects.append((RADIO, opened))
 
-    def _answer(self, host: int, guest: Guest) -> None:
-        """Tell the host, again and again until it is heard of."""
-        self._opened(host, guest)
-        key = (CONNECT, guest.attempt, host)
-        _set_timer(self.environment, self.settings, guest.pause_ns, key)
-        guest.pause_ns = min(2 * guest.pause_ns, self.settings.reno.timeout_max_ns)
+    def _answer(self, host: int, client: Client) -> None:
+        """Answer the host, repeatedly until it responds."""
+        self._opened(host, client)
+        key = (CONNECT, client.attempt, host)
+        _set_timer(self.environment, self.settings, client.pause_ns, key)
+        client.pause_ns = min(2 * client.pause_ns, self.settings.reno.timeout_max_ns)
 
     def receive_wired(self, source: int, message: Flood) -> None:
         """A message from a neighbour."""
@@ -271,51 +272,51 @@ class FloodingStation:
             if neighbour != source:
                 effects.append((WIRE, neighbour, Flood(message)))
         spacing_ns = self.settings.spacing_ns
-        for place, (host, guest) in enumerate(self.guests.items()):
-            guest.spaced.append(message)
-            effects.append((TIMER, place * spacing_ns, (SPACED, guest.attempt, host)))
+        for place, (host, client) in enumerate(self.clients.items()):
+            client.spaced.append(message)
+            effects.append((TIMER, place * spacing_ns, (SPACED, client.attempt, host)))
 
     def on_timer(self, key: tuple[int, int, int]) -> None:
-        """A timer set here has run out."""
+        """Handle an expired timer."""
         kind, number, host = key
-        guest = self.guests[host]
+        client = self.clients[host]
         if kind == SPACED:
-            if number == guest.attempt:
-                self._offer(host, guest)
+            if number == client.attempt:
+                self._offer(host, client)
         elif kind == CONNECT:
-            if number == guest.attempt and not guest.connection.is_ready:
-                self._answer(host, guest)
+            if number == client.attempt and not client.connection.is_ready:
+                self._answer(host, client)
         else:
-            guest.connection.on_timer(kind, number)
+            client.connection.on_timer(kind, number)
 
-    def _offer(self, host: int, guest: Guest) -> None:
-        if guest.connection.is_full():
+    def _offer(self, host: int, client: Client) -> None:
+        if client.connection.is_full():
             raise UserError(
-                f"station {self.station} keeps {len(guest.connection.queue):,} messages for host "
+                f"station {self.station} keeps {len(client.connection.queue):,} messages for host "
                 f"{host}, more than TCP carries there: broadcast less, or set queue_messages"
             )
-        guest.connection.offer(guest.spaced.popleft())
+        client.connection.offer(client.spaced.popleft())
 
     def is_quiet(self) -> bool:
-        """Whether everything has been delivered."""
+        """Return whether everything has been delivered."""
         return self.stored_count() == 0
 
     def serves(self, host: FloodingHost) -> bool:
-        """Whether the host has its connection here; none is ever given up."""
-        return host.host in self.guests
+        """Return whether the host has its connection here; connections are never given up."""
+        return host.host in self.clients
 
     def stored_count(self) -> int:
         """Messages kept for hosts, one for each host that may lack it."""
-        return sum(len(one.connection.queue) + len(one.spaced) for one in self.guests.values())
+        return sum(len(one.connection.queue) + len(one.spaced) for one in self.clients.values())
 
     def early_count(self) -> int:
-        """Messages of hosts that came before an earlier one."""
-        return sum(len(one.connection.received.held) for one in self.guests.values())
+        """Messages of hosts that arrived before an earlier one."""
+        return sum(len(one.connection.received.held) for one in self.clients.values())
 
     def size_bytes(self, message_bytes: int) -> int:
         """Approximate size of the state."""
         messages = self.stored_count() + self.early_count()
-        numbers = 4 + 16 * len(self.guests)
+        numbers = 4 + 16 * len(self.clients)
         return memory_bytes(numbers=numbers, messages=messages, message_bytes=message_bytes)
 
 

@@ -3,12 +3,13 @@
 Slow start, congestion avoidance, fast retransmit and fast recovery of RFC 2581 (``TcpReno``),
 Nagle's rule and delayed acknowledgements (``TcpBaseAlg``), the window of the receiver. Sequence
 numbers count bytes, as on the wire: five messages of 100 bytes and a third of the sixth fill a
-segment of 536, and the window holds 14 of those whatever is in them. A segment brings the messages
-whose last byte is in it. Where INET and the rules it cites differ the rules are kept: nothing that
-was sent twice is timed (Karn), and what fills a gap is acknowledged at once (RFC 2581, 4.2).
+segment of 536, and the window holds 14 of those, for any message sizes. A segment carries the
+messages whose last byte is in it. Where INET and the rules it cites differ the rules are followed:
+data that were sent twice are not timed (Karn), and data that fill a gap are acknowledged at once
+(RFC 2581, 4.2).
 
-What waits to be acknowledged is bounded by ``queue_messages``: ``is_full`` tells, and whoever
-offers must heed it. What was received out of order is bounded by the window.
+The unacknowledged data are bounded by ``queue_messages``: the caller of ``offer``
+must respect ``is_full``. Data received out of order are bounded by the window.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from precedes.contract.machines import Message
 TIMEOUT: Final = 0
 DELAYED_ACK: Final = 1
 
-DUPLICATES: Final = 3  # acknowledgements that make a sender repeat at once
+DUPLICATES: Final = 3  # acknowledgements after which a sender retransmits at once
 FULL_SEGMENTS: Final = 2  # that are acknowledged at once
 NO_LIMIT: Final = 1 << 32  # of slow start, before anything was lost
-GAIN: Final = 8  # a new sample of the round trip counts for one part in so many
-DEVIATIONS: Final = 4  # of them above the mean lies the time-out
+GAIN: Final = 8  # a new sample of the round trip counts for one part in this many
+DEVIATIONS: Final = 4  # the time-out is this many of them above the mean
 
 
 class Segment(NamedTuple):
-    """``size`` bytes of one direction from ``first`` on, and which is expected of the other."""
+    """``size`` bytes of one direction from ``first`` on, and the next byte of the other."""
 
     cell: int
     host: int
@@ -59,10 +60,10 @@ class RenoSettings:
 
 
 class RoundTrip:
-    """The mean round trip and its deviation, and the time-out that follows; integers in ns.
+    """The mean round trip and its deviation, with the resulting time-out; integers in ns.
 
-    Jacobson's estimate with Karn's rule, as INET's TCP has it (``TcpBaseAlg``): both gains are 1/8,
-    and the deviation begins where it makes the first time-out, so that several round trips pass
+    Jacobson's estimate with Karn's rule, as in INET's TCP (``TcpBaseAlg``): both gains are 1/8,
+    and the deviation starts at the value of the first time-out, so that several round trips pass
     until the estimate has come down.
     """
 
@@ -75,7 +76,7 @@ class RoundTrip:
         self.timeout_ns = first_ns
 
     def sample(self, trip_ns: int) -> None:
-        """A segment that was sent once took so long to be acknowledged: this ends a back-off."""
+        """Add the round trip of a segment that was sent once: this ends a back-off."""
         error_ns = trip_ns - self.mean_ns
         self.mean_ns += error_ns // GAIN
         self.deviation_ns += (abs(error_ns) - self.deviation_ns) // GAIN
@@ -88,10 +89,10 @@ class RoundTrip:
 
 
 class Reassembly:
-    """The receiving half: bytes of a stream in any order become messages of one size in theirs.
+    """The receiving half: bytes of a stream in any order become messages in the stream's order.
 
-    Nothing is kept beyond the window: a segment that reaches farther is dropped, which no sender
-    that keeps to the window sends.
+    Nothing is kept beyond the window: a segment that reaches farther is dropped, which no correct
+    sender sends.
     """
 
     __slots__ = ("expected", "held", "message_bytes", "pieces", "window_bytes")
@@ -103,7 +104,7 @@ class Reassembly:
         self.held: dict[int, Message] = {}  # whose last byte is here, by number
 
     def insert(self, first: int, end: int, messages: Sequence[Message]) -> list[Message]:
-        """Take bytes ``first..end-1`` and what ends in them; return what is complete, in order."""
+        """Add bytes ``first..end-1`` and the messages that end in them; return complete ones."""
         if end > self.expected + self.window_bytes or end <= self.expected:
             return []
         complete = self.expected // self.message_bytes
@@ -131,7 +132,7 @@ class Reassembly:
 
 
 class Connection:
-    """Sends what is offered in order, and hands what it receives in order to ``deliver``."""
+    """Sends offered messages in order, and passes received ones in order to ``deliver``."""
 
     __slots__ = (
         "ack_is_due",
@@ -204,7 +205,7 @@ class Connection:
     # Sending.
 
     def is_full(self) -> bool:
-        """Whether as much waits as may wait."""
+        """Return whether the queue is full."""
         return len(self.queue) >= self.settings.queue_messages
 
     def offer(self, message: Message) -> None:
@@ -215,15 +216,15 @@ class Connection:
             self._push(nagle=self.settings.nagle)
 
     def establish(self, *, active: bool) -> None:
-        """Both ends know of each other; who asked tells that he does."""
+        """Establish the connection: both ends are known; the one that requested it confirms."""
         self.is_ready = True
         if not self._push() and active:
             self.acknowledge()
 
     def _push(self, *, nagle: bool = False) -> bool:
-        """Send what the windows allow; with Nagle's rule nothing short while something flies.
+        """Send what the windows allow; with Nagle's rule nothing short while data are in flight.
 
-        As in INET, the rule is for what is offered: an acknowledgement lets anything go.
+        As in INET, the rule is for offered data: an acknowledgement may trigger short segments.
         """
         settings = self.settings
         first, waiting = self.next, self.offered - self.next
@@ -232,7 +233,7 @@ class Connection:
         segment = settings.segment_bytes
         now_ns = self.clock()
         if now_ns - self.sent_ns > self.trip.timeout_ns:
-            self.congestion_bytes = segment  # after a pause nothing is known (RFC 2581, 4.1)
+            self.congestion_bytes = segment  # after an idle time (RFC 2581, 4.1)
         window = min(self.congestion_bytes, settings.window_bytes)
         count = min(window - (first - self.acknowledged), waiting)
         if count <= 0 or (nagle and count < segment and self.acknowledged < self.sent):
@@ -261,7 +262,7 @@ class Connection:
         self._acknowledgement_sent()
 
     def _repeat(self) -> int:
-        """Send the first segment that is not acknowledged again; returns its size."""
+        """Retransmit the first segment that is not acknowledged; return its size."""
         count = min(self.sent - self.acknowledged, self.settings.segment_bytes)
         self.timed = -1
         self._send(self.acknowledged, count)
@@ -278,7 +279,7 @@ class Connection:
         self.threshold_bytes = max(window // 2, 2 * segment)
 
     def on_timer(self, kind: int, number: int) -> None:
-        """A time-out, or an acknowledgement that nothing has carried."""
+        """A time-out, or an acknowledgement that no segment has carried."""
         if kind == DELAYED_ACK:
             if number == self.ack_round and self.ack_is_due:
                 self.acknowledge()
@@ -333,7 +334,7 @@ class Connection:
     # Receiving.
 
     def receive(self, segment: Segment) -> None:
-        """Take in a segment of the other end."""
+        """Process a segment of the other end."""
         if segment.size == 0:
             self._on_acknowledgement(segment.expected, is_bare=True)
             return
@@ -345,12 +346,12 @@ class Connection:
         for message in complete:
             self.deliver(message)
         if received.expected == expected:
-            self.acknowledge()  # out of order, or known: the other end counts these
+            self.acknowledge()  # out of order, or a duplicate: the other end counts these
         elif self.ack_is_due:
             self._acknowledge_later(segment.size, fills_gap=had_pieces, is_timed=was_due)
 
     def _acknowledge_later(self, size: int, *, fills_gap: bool, is_timed: bool) -> None:
-        """Within the delay; at once what fills a gap, and every second full segment."""
+        """Within the delay; at once if it fills a gap, and for every second full segment."""
         settings = self.settings
         self.full_segments += size == settings.segment_bytes
         if fills_gap or self.full_segments >= FULL_SEGMENTS or settings.delayed_ack_ns == 0:
@@ -359,7 +360,7 @@ class Connection:
             self.timer(settings.delayed_ack_ns, DELAYED_ACK, self.ack_round)
 
     def acknowledge(self) -> None:
-        """Send an acknowledgement by itself."""
+        """Send an acknowledgement alone."""
         self.send(Segment(self.cell, self.host, self.next, 0, (), self.received.expected))
         self._acknowledgement_sent()
 

@@ -4,19 +4,19 @@ Source: "Improving accuracy", sections 4 and 5 (Algorithms 2 and 3).
 
 Algorithm. Clocks and waiting are those of ``probabilistic``. A message also carries the hash of all
 that its sender had delivered (``past``). Once the clock lets it pass, the receiver looks for the
-set R of own deliveries that the sender lacked (``search``, or ``enumeration`` as printed): if the
+set R of own deliveries that the sender lacked (``search``, or ``enumeration`` taken literally): if
 own hash without R is the message's, nothing is missing and the message is delivered. Otherwise it
-is suspect. It is tested again after every delivery, since most often what it lacks is just
+is suspect. It is tested again after every delivery, since most often the missing message is just
 arriving. After a grace time its sender is asked for its direct dependencies (``requests``); the
-message is delivered when they are, and by induction its whole past is. R also tells which own
-messages the sender had delivered; what everybody has, nobody asks about, and its part of the log is
-collected (``log``).
+message is delivered when they are, and by induction its whole past is. R also shows which own
+messages the sender had delivered; no process asks about those that all have, and their part of the
+log is collected (``log``).
 
 Assumes that no packet is lost, for liveness alone: a lost one blocks what depends on it.
 
 Guarantee: causal order, at most once, up to collisions of a hash of 62 bits (``hashes`` tries a
 test at most). Everything is delivered if no packet is lost, no process crashes and no request
-comes after the log has forgotten its answer. Cost: M counters and a hash in every message,
+arrives after the log has dropped its answer. Cost: M counters and a hash in every message,
 whatever N, but in a live group at least N + k - 1; locally two counters for each process, and 24 kB
 if the group is smaller than the clock.
 """
@@ -104,7 +104,7 @@ def lacks(state: State, here: int, slot: int) -> int:
 
 @compiled.function(inline=False)
 def hold(state: State, here: int, slot: int, entry: int, in_turn: bool, host: Host) -> None:
-    """Let a message wait for what it lacks."""
+    """Add a waiting message with the entry that it lacks."""
     row = queue.add(state.held, here, slot, COUNTS)
     if entry != NONE:
         queue.await_entry(state.held, row, entry, state.need[slot])
@@ -119,7 +119,7 @@ def hold(state: State, here: int, slot: int, entry: int, in_turn: bool, host: Ho
 def suspect(state: State, here: int, row: int, host: Host) -> None:
     """Line 10, a message failed its test: ask its sender, at once or after the grace time.
 
-    What is beyond the search now stays so, since R only grows: waiting would be in vain.
+    A set beyond the search stays so, since R only grows: waiting would be in vain.
     """
     rows = state.held.rows
     state.counts.suspected[0] += 1
@@ -180,7 +180,7 @@ def on_req(state: State, here: int, sender: int, sequence: int, host: Host) -> N
 
 @compiled.function(inline=False)
 def on_rsp(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> None:
-    """Line 15: a part of an answer has come."""
+    """Line 15: part of an answer."""
     held, delivered = state.held, state.delivered[here]
     row = requests.learn(held, state.scratch, here, sender, tag, value, host)
     if row >= 0:
@@ -208,7 +208,7 @@ def record(state: State, here: int, slot: int, host: Host) -> None:
 
 @compiled.function()
 def after_delivery(state: State, here: int, source: int, host: Host) -> None:
-    """Examine what waits if a message of ``source``, just recorded, may have made it ready."""
+    """Examine waiting messages if one of ``source``, just recorded, may have made them ready."""
     held = state.held
     if held.ends.begin[here] != NONE and queue.releases(
         held, here, state.clock[here], state.own[source]
@@ -218,7 +218,7 @@ def after_delivery(state: State, here: int, source: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def wait_until(state: State, here: int, host: Host) -> None:
-    """Lines 9 and 15: deliver what waits and can be delivered now, until nothing more can."""
+    """Lines 9 and 15: deliver waiting messages that are ready, until there are none."""
     held, rows = state.held, state.held.rows
     before = NONE
     held.ends.others[here] = 0
@@ -239,7 +239,7 @@ def wait_until(state: State, here: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def examine(state: State, here: int, row: int, host: Host) -> bool:
-    """Whether a message that waits can be delivered now; it may go on to another stage."""
+    """Return whether a waiting message can be delivered now; it may enter another stage."""
     rows = state.held.rows
     slot = rows.slot[row]
     missing = host.sequence_of(slot) - state.delivered[here, host.source_of(slot)] - 1
@@ -273,7 +273,7 @@ def examine(state: State, here: int, row: int, host: Host) -> bool:
 
 @compiled.function()
 def error_detector(state: State, here: int, slot: int, host: Host) -> bool:
-    """Whether no set R of own deliveries is found that the sender lacked."""
+    """Return whether no set R of own deliveries is found that the sender lacked."""
     source = host.source_of(slot)
     if state.has_hash == 0:
         in_turn = host.sequence_of(slot) == state.delivered[here, source] + 1
@@ -300,7 +300,7 @@ def error_detector(state: State, here: int, slot: int, host: Host) -> bool:
             state.literal, state.log, here, need, node, lacked, state.hashes
         )
         oldest_own = state.literal.mark.oldest_own[0]
-    # What precedes the message includes the sender's last one; no hash is trusted against that.
+    # The past of the message includes the sender's last one; no hash is trusted against that.
     if not is_explained or host.sequence_of(slot) != state.delivered[here, source] + 1:
         return True
     log.note_known(state.log, here, source, state.delivered[here, node], oldest_own)
@@ -312,7 +312,7 @@ def error_detector(state: State, here: int, slot: int, host: Host) -> bool:
 def looks_late(state: State, here: int, slot: int, source: int) -> bool:
     """The detector of Mostefaoui and Weiss: others have counted up all the sender's entries.
 
-    It suspects by the clock alone, some of what is in order and not all that is not.
+    It suspects by the clock alone, some messages in order and not all that are out of order.
     """
     for i in range(state.own.shape[1]):
         x = state.own[source, i]

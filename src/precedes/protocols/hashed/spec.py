@@ -1,7 +1,7 @@
-"""Causal broadcast with a probabilistic clock and a hash of the past, as the paper prints it.
+"""Causal broadcast with a probabilistic clock and a hash of the past, as published.
 
 Source: "Improving accuracy", Algorithm 2 (broadcast with requests) and Algorithm 3 (the error
-detector), with their names and in their order. Additions to the print are marked [n]; the page of
+detector), with their names and in their order. Additions to the paper are marked [n]; the page of
 ``hashed`` explains each. Every step tests all of ``Rec``, which is slow: the package compiles the
 same algorithm, and a test compares the two event for event, with ``search=literal``.
 """
@@ -24,7 +24,7 @@ ASSUMES = {"reliable"}
 ROUTE = "direct"
 SURVIVES_CRASHES = False
 
-NEWEST = 64  # [7] deliveries that a sender may lack; it is taken to have the older ones
+NEWEST = 64  # [7] deliveries that a sender may lack; older ones are assumed to be delivered there
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,10 @@ class Process(plain.Process):
         self.S_dep: dict[int, tuple[Id, ...]] = {}
         self.suspect: set[Message] = set()  # has failed its test
         self.asked: set[Message] = set()
-        self.dep: dict[Message, tuple[Id, ...]] = {}  # what RSP said
+        self.dep: dict[Message, tuple[Id, ...]] = {}  # contents of RSP
 
     def broadcast(self, m: Message) -> None:
-        """Lines 1 to 7; [3] from line 3 on a message that waits may be ready."""
+        """Lines 1 to 7; [3] from line 3 on a waiting message may be ready."""
         self.S_dep[m.sequence] = tuple(self.Dep_msg)
         m.V, m.H = self.V.copy(), self.H
         self.Dep_msg = set()
@@ -119,7 +119,7 @@ class Process(plain.Process):
                     self.wait_until()
 
     def on_app(self, m: Message) -> None:
-        """Line 8; [6] a duplicate of what was delivered, or waits, is dropped."""
+        """Line 8; [6] a duplicate of a delivered or waiting message is dropped."""
         if m.sequence <= self.count[m.source] or m in self.Rec:
             self.drop(m)
         else:
@@ -127,7 +127,7 @@ class Process(plain.Process):
             self.wait_until()
 
     def wait_until(self) -> None:
-        """Lines 9 to 16; [3] after every delivery all that waits is tested, the oldest first."""
+        """Lines 9 to 16; [3] after a delivery all waiting messages are tested, oldest first."""
         while m := next((m for m in self.Rec if self.may_go(m)), None):
             self.handle(m)
 
@@ -146,7 +146,7 @@ class Process(plain.Process):
         return not is_suspect
 
     def on_timer(self, m: Message) -> None:
-        """Line 11; [4] after a grace time, and for all of the sender that waits."""
+        """Line 11; [4] after a grace time, and for all waiting messages of the sender."""
         if m in self.suspect - self.asked:
             for other in self.Rec:
                 if other.source == m.source and other not in self.asked:
@@ -176,10 +176,10 @@ class Process(plain.Process):
     # --- Algorithm 3: the hash error detector ---
 
     def errorDetector(self, m: Message) -> bool:
-        """Whether none of the sets of deliveries that are tried has the hash of m.
+        """Return whether none of the sets of deliveries that are tried has the hash of m.
 
         Line 1; [7] first all that m's clock covers, then all but one of them, all but two, and so
-        on; what it does not cover is shown to be concurrent. ``lacked`` is what a set leaves out.
+        on; the others are shown to be concurrent. ``lacked`` is the part that a set leaves out.
         """
         maybe, lacked = [], self.H - m.H
         for u, clock in self.Deliv[: -NEWEST - 1 : -1]:

@@ -27,19 +27,19 @@ DETECTORS: Final = ("hash", "mostefaoui")
 
 @dataclass(frozen=True)
 class Parameters:
-    """The size of the clock, the effort of the search, and when the sender is asked."""
+    """The size of the clock, the effort of the search, and the delay of requests."""
 
     entries: int = field(default=50, metadata={"help": "entries of the clock (M)"})
     per_process: int = field(default=2, metadata={"help": "entries that a process owns (k)"})
-    hashes: int = field(default=100, metadata={"help": "hashes compared in one test, at most (l)"})
+    hashes: int = field(default=100, metadata={"help": "maximum hashes compared in one test (l)"})
     search: str = field(
-        default="peeling", metadata={"help": "peeling, or literal: combinations as printed"}
+        default="peeling", metadata={"help": "peeling, or literal: combinations as published"}
     )
     detector: str = field(
         default="hash", metadata={"help": "hash, or mostefaoui: suspect by the clock alone"}
     )
     hash_bits: int = field(default=set_hash.BITS, metadata={"help": "width of the hash"})
-    grace_ms: float = field(default=100.0, metadata={"help": "wait before asking the sender"})
+    grace_ms: float = field(default=100.0, metadata={"help": "wait before a request to the sender"})
     retry: bool = field(default=True, metadata={"help": "test again after every delivery"})
     sender_order: bool = field(
         default=True, metadata={"help": "await the sender's message before it, then test"}
@@ -63,10 +63,10 @@ class State(NamedTuple):
     """Rows of ``clock``, ``hash``, ``delivered`` belong to processes, the fields' to messages."""
 
     clock: Int32s
-    hash: Int64s  # of all that the process has delivered
+    hash: Int64s  # of all deliveries of the process
     delivered: Int32s  # process, source -> messages delivered, without gaps
     need: Int32s
-    past: Int64s  # message -> hash of all that its sender had delivered
+    past: Int64s  # message -> hash of all deliveries of its sender before it
     own: Int32s  # f: process -> the entries it increments
     owners: Int64s  # for each entry of a row: see ``clocks.owners_of``
     node: Int32s  # row -> process
@@ -75,7 +75,7 @@ class State(NamedTuple):
     hasher: Hasher
     peel: Peeling
     literal: Enumeration
-    scratch: Int64s  # source -> 0, but while something is counted for a request
+    scratch: Int64s  # source -> 0, except while something is counted for a request
     counts: Counts
     # The parameters:
     entries: int
@@ -91,7 +91,7 @@ class State(NamedTuple):
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group; the group's seed is the key of the hash.
 
-    The window of a live group lets so much be in flight that no search would find it: its clock is
+    The window of a live group allows more in flight than a search could find: its clock is
     large enough to tell the members apart.
     """
     if group.window > 0:

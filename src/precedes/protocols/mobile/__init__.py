@@ -3,14 +3,14 @@
 Source: Wilhelm et al. 2020. Hosts talk by radio to the station of their cell; stations form
 a tree of reliable FIFO links and flood on it. A station numbers what it receives and repeats it in
 its cell until every host there has acknowledged it. When a host changes its cell, the two stations
-work out between them what it has delivered. No message carries a clock.
+determine together what it has delivered. No message carries a clock.
 
 Guarantee: each message that the station of a join stamps from the start of that life on is
 delivered there exactly once, after all of its causal past that lies in the life. Assumptions:
 stations do not lose their disks, links between them are reliable and FIFO, datagrams may be lost,
 repeated, late or out of order, but not forged.
 
-The paper's tasks, in its order, and where they are:
+The paper's tasks, in its order, and their functions here:
 
     Algorithm 1, host     1-5 ``join``, 6-10 ``move``, 11-13 ``broadcast``, 14 ``leave``, 15-48
                           ``receive``: app_sh ``_on_message``, app_co ``_on_catch_up``, ack_c
@@ -26,7 +26,7 @@ The paper's tasks, in its order, and where they are:
                           ``_on_handover``
 
 Plain Python, since nearly all of it is rare cases over small tables, run by the simulator's radio
-and by anything else that carries out their effects.
+or by any other host that carries out their effects.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ class Parameters(RadioParameters):
     header_bytes: int = option(48, "UDP, IPv4 and MAC headers of all other datagrams")
     window: int = option(150, "messages on the air at once")
     connect_ms: float = option(500.0, "between repetitions of a join, init or leave")
-    ack_ms: float = option(500.0, "from the first event that asks for an acknowledgement to it")
+    ack_ms: float = option(500.0, "delay of an acknowledgement")
     repeat_first_ms: float = option(1000.0, "until the first repetition of a message")
     repeat_step_ms: float = option(200.0, "shorter by this for each copy sent")
     repeat_least_ms: float = option(200.0, "but never shorter than this")
     repeat_by: str = option("copies", "copies; or pending: shorter for each unacknowledged message")
     jitter: float = option(0.1, "share of every delay that is added at random")
-    selective: bool = option(False, "acknowledge what came out of order, and do not repeat it")
-    lease_s: float = option(0.0, "a host silent for so long is expelled; 0: never")
+    selective: bool = option(False, "acknowledge messages out of order, and do not repeat them")
+    lease_s: float = option(0.0, "a host silent for this long is expelled; 0: never")
     body_max_bytes: int = option(1400, "of a datagram's lists and bitmaps; more makes several")
 
     def settings(self) -> Settings:
-        """The machines' share."""
+        """The settings of the machines."""
         return Settings(
             window=self.window,
             connect_ns=round(self.connect_ms * NANOSECONDS_PER_MS),
@@ -94,7 +94,7 @@ class Parameters(RadioParameters):
 def make_host(
     host: int, parameters: Parameters, environment: Environment, disk: Disk | None
 ) -> MobileHost:
-    """A host, new or from what it had made durable."""
+    """A host, new or from its durable state."""
     return MobileHost(host, parameters.settings(), environment, Disk() if disk is None else disk)
 
 
@@ -105,17 +105,17 @@ def make_station(
     parameters: Parameters,
     environment: Environment,
 ) -> MobileStation:
-    """A station of a tree."""
+    """Number of application messages that a datagram carries."""
     return MobileStation(station, neighbours, routes, parameters.settings(), environment)
 
 
 def messages_in(datagram: object) -> int:
-    """How many application messages a datagram carries."""
+    """Bytes that the protocol adds to the application's data."""
     return int(isinstance(datagram, CARRIES_MESSAGE))
 
 
 def control_bytes(datagram: object) -> int:
-    """What the protocol adds to the application's data."""
+    """Bytes that the protocol adds to the application's data."""
     return len(codec.encode(datagram))
 
 

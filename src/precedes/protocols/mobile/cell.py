@@ -1,9 +1,9 @@
-"""The radio side of a station of ``mobile``: what it stamps, stores, repeats and acknowledges.
+"""The radio side of a station of ``mobile``: stamps, stores, repeats and acknowledges messages.
 
 A station stamps every message in the order in which it arrives, and keeps it until every record
-has passed it. ``base`` is the lowest pointer of all records, whatever their mode: messages are
-discarded from the bottom only, which the proof of causal order needs. Whom the cell serves is its
-station's business (``MobileStation``).
+has passed it. ``base`` is the lowest pointer of all records, in any mode: messages are
+discarded from the bottom only, which the proof of causal order needs. Which hosts the cell serves
+is decided by its station (``MobileStation``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ FROZEN: Final = 2  # it has granted the record and waits to hand it over
 
 @dataclass(slots=True)
 class Record:
-    """What a station knows of one host."""
+    """A station's state of one host."""
 
     mode: int
     birth: int
@@ -64,26 +64,26 @@ class Record:
     pointer: int = 0  # lowest stamp not known to be delivered or skipped
     early: dict[int, Any] = field(default_factory=dict)  # own number -> data
     skip: set[int] = field(default_factory=set)  # stamps >= pointer delivered elsewhere
-    catch_up: list[Message] = field(default_factory=list)  # what is left of it
-    done: int = 0  # how many catch-up messages of this session are acknowledged
-    total: int = 0  # how many there were
-    sent: int = 0  # how many have been on the air
+    catch_up: list[Message] = field(default_factory=list)  # the rest of it
+    done: int = 0  # number of catch-up messages of this session that are acknowledged
+    total: int = 0  # their total
+    sent: int = 0  # number that have been on the air
     copies: dict[int, int] = field(default_factory=dict)  # index of a catch-up message -> copies
-    pending: Init | Request | None = None  # the newest request that came while not OWN
+    pending: Init | Request | None = None  # the newest request that arrived while not OWN
     undelivered: tuple[Name, ...] = ()
     mark: int = 0  # the station's next stamp when it froze, or was granted, the record
-    answer: tuple[InitAck, ...] = ()  # sent again as it is until the host shows that it has it
+    answer: tuple[InitAck, ...] = ()  # repeated unchanged until the host shows that it has it
     beyond: int = 0  # bit i: stamp pointer_beyond + 1 + i is there
     beyond_from: int = 0
-    heard_ns: int = 0
+    last_seen_ns: int = 0
     echo: int = NONE
 
 
 @dataclass(slots=True)
 class Memory:
-    """What outlives a host's record."""
+    """State that outlives a host's record."""
 
-    birth: int = NONE  # newest life heard of
+    birth: int = NONE  # newest known life
     session: int = NONE  # newest session that the record has reached, as far as known
     left: int = NONE  # newest life that has ended
     number: int = 0  # next own number when it ended
@@ -112,21 +112,21 @@ class Cell:
         self.records: dict[int, Record] = {}
         self.memory: dict[int, Memory] = {}
         self.ack_armed = False
-        self.bitmap_bits = 8 * settings.body_max_bytes  # stamps that one datagram tells about
+        self.bitmap_bits = 8 * settings.body_max_bytes  # stamps in one datagram
         # Copies sent; those that one host, or several, had from elsewhere.
         self.sent_count = self.skipped_by_one = self.skipped_by_more = 0
 
     def remember(self, host: int) -> Memory:
         """The memory of a host, made if there is none."""
-        found = self.memory.get(host)
-        if found is None:
-            found = self.memory[host] = Memory()
-        return found
+        memory = self.memory.get(host)
+        if memory is None:
+            memory = self.memory[host] = Memory()
+        return memory
 
-    # For whoever runs it.
+    # For the simulator.
 
     def is_quiet(self) -> bool:
-        """Whether everything has been delivered and no handoff is under way."""
+        """Return whether everything has been delivered and no handoff is under way."""
         return not self.stored and all(
             record.mode == OWN and not record.catch_up for record in self.records.values()
         )
@@ -136,7 +136,7 @@ class Cell:
         return len(self.stored)
 
     def early_count(self) -> int:
-        """Messages of hosts that came before an earlier one."""
+        """Messages of hosts that arrived before an earlier one."""
         return sum(len(record.early) for record in self.records.values())
 
     def size_bytes(self, message_bytes: int) -> int:
@@ -159,7 +159,7 @@ class Cell:
         self.environment.effects.append((TIMER, delay_ns, key))
 
     def flood(self, message: Wired, source: int = NONE) -> None:
-        """To all neighbours but the one that it came from."""
+        """Send to all neighbours except the one that it came from."""
         for neighbour in self.neighbours:
             if neighbour != source:
                 self.environment.effects.append((WIRE, neighbour, message))
@@ -209,10 +209,10 @@ class Cell:
             )
 
     def _is_missed(self, stamp: int) -> bool:
-        """Whether some host here may lack the message.
+        """Return whether some host here may lack the message.
 
-        The lowest one that a host lacks is always repeated, whatever the host has said to have
-        beyond it: the copy also asks for an acknowledgement that may have been lost.
+        The lowest one that a host lacks is always repeated, also if the host has reported
+        later ones: the copy also asks for an acknowledgement that may have been lost.
         """
         for record in self.records.values():
             if record.mode != OWN or record.pointer > stamp or stamp in record.skip:
@@ -223,7 +223,7 @@ class Cell:
         return False
 
     def collect(self) -> None:
-        """Discard what every record has passed, and let the window follow."""
+        """Discard messages that every record has passed, and advance the window."""
         base = self.next_stamp
         for record in self.records.values():
             if record.pointer < base:
@@ -247,7 +247,7 @@ class Cell:
         self.step_over(record)
 
     def step_over(self, record: Record) -> None:
-        """Move the pointer past what the host has from elsewhere."""
+        """Move the pointer past the messages that the host has from elsewhere."""
         while record.pointer in record.skip:
             record.skip.discard(record.pointer)
             record.pointer += 1
@@ -261,7 +261,7 @@ class Cell:
         record.early = {}
         record.copies = {}
         record.beyond = record.beyond_from = 0
-        record.heard_ns = self.environment.now_ns
+        record.last_seen_ns = self.environment.now_ns
         record.echo = echo
         record.answer = self._init_ack(host, record)
         self.repeat_answer(record)
@@ -321,7 +321,7 @@ class Cell:
             self._send_catch_up(host, record, index)
 
     def serves(self, host: int, session: int, birth: int) -> Record | None:
-        """The record of a host that is here, in this session; None for anybody else."""
+        """The record of a host that is here, in this session; None for all others."""
         record = self.records.get(host)
         if record is None or record.mode != OWN:
             return None
@@ -333,7 +333,7 @@ class Cell:
         if record is None:
             self.tell_if_over(datagram.host, datagram.birth)
             return
-        record.heard_ns = self.environment.now_ns
+        record.last_seen_ns = self.environment.now_ns
         if datagram.number == record.number:
             data = datagram.data
             while True:
@@ -353,7 +353,7 @@ class Cell:
         if record is None:
             self.tell_if_over(datagram.host, datagram.birth)
             return
-        record.heard_ns = self.environment.now_ns
+        record.last_seen_ns = self.environment.now_ns
         record.echo = max(record.echo, datagram.echo)
         if datagram.next_stamp != NONE:
             record.answer = ()
@@ -366,7 +366,7 @@ class Cell:
             self.ask_for_ack()
 
     def tell_if_over(self, host: int, birth: int) -> bool:
-        """Answer a host whose life has ended; whether it has."""
+        """Answer a host whose life has ended; return whether it has."""
         memory = self.memory.get(host)
         if memory is None or birth > memory.left:
             return False
@@ -376,7 +376,7 @@ class Cell:
     # Acknowledgements to the cell.
 
     def ask_for_ack(self) -> None:
-        """Acknowledge before long."""
+        """Schedule an acknowledgement."""
         if not self.ack_armed:
             self.ack_armed = True
             self.timer(self.settings.delay_ns(self.environment, self.settings.ack_ns), ACK)
@@ -393,7 +393,7 @@ class Cell:
             self.radio(StationAck(self.station, tuple(rows[first : first + step])))
 
     def on_timer(self, key: tuple[int, ...]) -> None:
-        """A timer set here has run out."""
+        """Handle an expired timer."""
         kind = key[0]
         if kind == REPEAT:
             self._on_repeat(key[1])

@@ -1,4 +1,4 @@
-"""Bytes of the messages of ``mobile``, which say how large they are on the radio and on wires.
+"""Encoding of the messages of ``mobile``, which determines their size on the radio and on wires.
 
 A message is its kind, one byte, and its fields in order. Integers are written seven bits a byte,
 lowest first, with the sign in the lowest bit, so that a small number takes one byte; data are
@@ -70,7 +70,7 @@ def _row_of(writers: list[_Writer]) -> _Writer:
 
 
 def _writer_of(kind: Any) -> _Writer:
-    """How to write a type: numbers, data, tuples and named tuples."""
+    """The encoder of a type: numbers, data, tuples and named tuples."""
     if kind in (int, bool):
         return _write_integer
     if kind in (Any, bytes):

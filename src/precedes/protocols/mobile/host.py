@@ -1,17 +1,17 @@
 """A mobile host of ``mobile``: joins, moves, crashes and recovers, broadcasts and delivers.
 
-The corrected form of the paper's Algorithm 1 (docs/protocols/mobile.md lists what had to change).
+The corrected form of the paper's Algorithm 1 (docs/protocols/mobile.md lists the corrections).
 Five rules carry the proof:
 
-1. Nothing is ever reset: sessions and own numbers go on over crashes and lives.
+1. Nothing is ever reset: sessions and own numbers continue over crashes and lives.
 2. A delivery and the new position are made durable in one step, and the session before it is used.
-3. What was received in one session means nothing in the next: stamps are a station's own.
+3. Data received in one session are invalid in the next: stamps are a station's own.
 4. An acknowledgement of own messages never touches the position of deliveries.
 5. Nothing is transmitted before the station's ``InitAck`` has been received in this session.
 
 A host that holds a lease delivers only until ``lease_share`` of it has passed since it *sent* the
-last acknowledgement that the station is known to have heard; the station counts from when it
-heard it, so the host is silent before it can be expelled, however late datagrams are.
+last acknowledgement that the station is known to have received; the station counts from when it
+received it, so the host is silent before it can be expelled, for any delay of datagrams.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from .messages import (
 OUT: Final = 0
 JOINING: Final = 1
 IN: Final = 2
-DRAINING: Final = 3  # leave asked for, own messages not all acknowledged
+DRAINING: Final = 3  # leave requested, own messages not all acknowledged
 LEAVING: Final = 4  # leave sent or about to be: delivers nothing any more
 
 # Kinds of timers, first in their keys; the epoch after it makes those of old sessions void.
@@ -65,7 +65,7 @@ BEYOND_BITS: Final = 256  # of a selective acknowledgement
 
 
 class Disk(NamedTuple):
-    """What a host needs back after a crash."""
+    """A host's state that survives a crash."""
 
     session: int = 0
     birth: int = NONE
@@ -80,7 +80,7 @@ class Disk(NamedTuple):
 
 
 class MobileHost:
-    """One host; ``disk`` is what it had made durable, or a fresh ``Disk()``."""
+    """One host; ``disk`` is its durable state, or a fresh ``Disk()``."""
 
     __slots__ = (
         "ack_armed",
@@ -130,7 +130,7 @@ class MobileHost:
         self._forget_session()
 
     def disk(self) -> Disk:
-        """What PERSIST makes durable."""
+        """The state that PERSIST makes durable."""
         return Disk(
             session=self.session,
             birth=self.birth,
@@ -145,7 +145,7 @@ class MobileHost:
         )
 
     def is_quiet(self) -> bool:
-        """Whether everything of this host is on its way."""
+        """Return whether nothing of this host is in flight or pending."""
         return self.mode == OUT or (self.mode == IN and self.ok and not self.unacknowledged)
 
     def early_count(self) -> int:
@@ -201,7 +201,7 @@ class MobileHost:
         self.ack_armed = False
         self.confirmed_ns = NONE
 
-    # What the application and the radio's carrier detection ask for.
+    # Requests of the application and of the radio's carrier detection.
 
     def join(self) -> None:
         """Begin a life; nothing happens unless the host is out."""
@@ -225,7 +225,7 @@ class MobileHost:
             self._try_leave()
 
     def broadcast(self, data: Any) -> int | None:
-        """Broadcast; the message's number, or None if the host is out or about to leave."""
+        """Broadcast; return the message's number, or None if the host is out or leaving."""
         if self.mode not in (JOINING, IN):
             return None
         number = self.number
@@ -236,7 +236,7 @@ class MobileHost:
         return number
 
     def move(self, cell: int | None) -> None:
-        """The host hears another station best, or none; also called after a recovery."""
+        """Another station has the strongest signal, or none; also called after a recovery."""
         self.cell = cell
         if self.mode == OUT:
             return
@@ -245,7 +245,7 @@ class MobileHost:
         else:
             self._new_session()
 
-    # What the host hears.
+    # Incoming datagrams.
 
     def receive(self, datagram: Any) -> None:
         """A datagram that reached the antenna; those of other cells and hosts are ignored."""
@@ -277,7 +277,7 @@ class MobileHost:
             if stamp == self.next_stamp or len(self.early) < self.settings.early_max:
                 self.early[stamp] = datagram.message
             self._drain()
-        # Also for what was delivered before: the acknowledgement of it must have been lost.
+        # Also for a message that was delivered before: its acknowledgement must have been lost.
         self._ask_for_ack()
 
     def _on_catch_up(self, datagram: CatchUp) -> None:
@@ -290,7 +290,7 @@ class MobileHost:
         self._ask_for_ack()
 
     def _enter_session(self) -> None:
-        """The position from here on is one of this session."""
+        """Make the position one of this session from here on."""
         if self.last != self.session:
             self.last, self.caught_up, self.next_stamp = self.session, 0, NONE
             self._persist()
@@ -335,10 +335,10 @@ class MobileHost:
         return self.confirmed_ns != NONE and passed_ns < lease_ns * self.settings.lease_share
 
     def _drain(self) -> None:
-        """Deliver what is next: the catch-up messages, then stamp after stamp."""
+        """Deliver the next messages: the catch-up messages, then stamp after stamp."""
         if self.mode not in (IN, DRAINING):
             return
-        # Before InitAck no lease is held in this session, and catch-up messages wait.
+        # Before InitAck the host holds no lease in this session, and catch-up messages wait.
         if self.settings.lease_ns and not (self.ok and self._has_lease()):
             return
         before = self.caught_up, self.next_stamp
@@ -375,11 +375,11 @@ class MobileHost:
                 self._drain()
 
     def _on_leave_ack(self, datagram: LeaveAck) -> None:
-        """The life is over: as asked for, or because the host was silent for too long."""
+        """End the life: as requested, or because the host was silent for too long."""
         if datagram.birth != self.birth:
             return
         if self.mode == JOINING:
-            # Expelled before the answer to the join came through: this birth is used up.
+            # Expelled before the answer to the join arrived: this birth is used up.
             if self.session == self.birth:
                 self.previous = self.birth
                 self._new_session()
@@ -394,7 +394,7 @@ class MobileHost:
         if expelled:
             self.environment.effects.append((EXPELLED,))
 
-    # What the host sends.
+    # Outgoing datagrams.
 
     def _persist(self) -> None:
         self.environment.effects.append((PERSIST,))
@@ -469,7 +469,7 @@ class MobileHost:
         self._timer(self.settings.delay_ns(self.environment, self.settings.connect_ns), LEAVE)
 
     def on_timer(self, key: tuple[int, ...]) -> None:
-        """A timer set here has run out; those of earlier sessions are void."""
+        """Handle an expired timer; those of earlier sessions are void."""
         if key[1] != self.epoch or self.mode == OUT:
             return
         kind = key[0]
@@ -490,9 +490,9 @@ class MobileHost:
             self._timer(self.settings.lease_ns // 8, HEARTBEAT)
 
     def _acknowledged(self, number: int) -> bool:
-        """Forget own messages below a number; whether there were any."""
-        found = [own for own in self.unacknowledged if own < number]
-        for own in found:
+        """Forget own messages below a number; return whether there were any."""
+        numbers = [own for own in self.unacknowledged if own < number]
+        for own in numbers:
             del self.unacknowledged[own]
             self.copies.pop(own, None)
-        return bool(found)
+        return bool(numbers)

@@ -1,4 +1,4 @@
-"""What hosts and stations of ``mobile`` say to each other, beside the ``Flood`` of a message.
+"""Messages between hosts and stations of ``mobile``, except the ``Flood`` of a message.
 
 The names are those of the paper in whole words: a *session* is one attachment of a host to a
 station, a *birth* is the session of the join that began a life, a *stamp* is a station's own
@@ -21,7 +21,7 @@ REPEATS: Final = ("copies", "pending")
 
 # Radio, host to station. ``cell`` is the station addressed.
 class Join(NamedTuple):
-    """Ask to be taken in as a new member."""
+    """Request to join as a new member."""
 
     cell: int
     host: int
@@ -45,7 +45,7 @@ class Init(NamedTuple):
 
 
 class FromHost(NamedTuple):
-    """A broadcast of the host on its way to the station (app_hs)."""
+    """A broadcast of the host in flight to the station (app_hs)."""
 
     cell: int
     host: int
@@ -79,7 +79,7 @@ class Leave(NamedTuple):
 
 # Radio, station to hosts. ``cell`` is the sender.
 class FromStation(NamedTuple):
-    """A message for everybody in the cell (app_sh)."""
+    """A message for all hosts in the cell (app_sh)."""
 
     cell: int
     stamp: int
@@ -114,7 +114,7 @@ class InitAck(NamedTuple):
 
 
 class StationAck(NamedTuple):
-    """Which own numbers of its hosts the station expects next (ack_c): host, number, echo."""
+    """The own numbers of its hosts that the station expects next (ack_c): host, number, echo."""
 
     cell: int
     hosts: tuple[tuple[int, int, int], ...]
@@ -131,7 +131,7 @@ class LeaveAck(NamedTuple):
 
 # Wired, flooded.
 class Request(NamedTuple):
-    """Who has this host's record? (req1)"""
+    """Search for the owner of this host's record (req1)."""
 
     origin: int
     host: int
@@ -151,7 +151,7 @@ class Cancel(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """A life has begun; whatever belongs to an older one goes."""
+    """A life has begun; all state of older ones is deleted."""
 
     host: int
     birth: int
@@ -167,7 +167,7 @@ class Left(NamedTuple):
 
 # Wired, routed to ``target``.
 class Grant(NamedTuple):
-    """The owner stands still and names what the host has not delivered (rsp1)."""
+    """The frozen owner names the messages that the host has not delivered (rsp1)."""
 
     target: int
     origin: int
@@ -179,7 +179,7 @@ class Grant(NamedTuple):
 
 
 class Want(NamedTuple):
-    """Which of them the new station has discarded (req2)."""
+    """Those of them that the new station has discarded (req2)."""
 
     target: int
     origin: int
@@ -190,7 +190,7 @@ class Want(NamedTuple):
 
 
 class Handover(NamedTuple):
-    """Their bodies, and what has come since the grant; with it the record changes place (rsp2)."""
+    """Their bodies, and the arrivals since the grant; with it the record moves (rsp2)."""
 
     target: int
     origin: int
@@ -219,11 +219,11 @@ class Settings:
     repeat_first_ns: int = 1000 * NANOSECONDS_PER_MS
     repeat_step_ns: int = 200 * NANOSECONDS_PER_MS  # shorter by this with every copy sent
     repeat_least_ns: int = 200 * NANOSECONDS_PER_MS
-    repeat_by: str = "copies"  # what shortens it by a step each: copies sent, or messages pending
-    jitter: float = 0.1  # share of a delay added at random; without it stations collide for ever
-    selective: bool = False  # acknowledge what came out of order, and do not repeat it
+    repeat_by: str = "copies"  # each copy sent, or each pending message, shortens it by a step
+    jitter: float = 0.1  # share of a delay added at random, against repeated collisions
+    selective: bool = False  # acknowledge messages out of order, and do not repeat them
     early_max: int = 4096  # messages kept out of order; more are dropped and repeated
-    lease_ns: int = 0  # a host silent so long is expelled; 0: never
+    lease_ns: int = 0  # a host silent for this long is expelled; 0: never
     lease_share: float = 0.8  # of it, after which the host itself delivers no more
     body_max_bytes: int = 1400  # of a datagram, for lists and bitmaps
 
@@ -244,7 +244,7 @@ class Settings:
         return int(base_ns * (1.0 + self.jitter * environment.random()))
 
     def repeat_ns(self, environment: Environment, *, copies: int, pending: int) -> int:
-        """Time until a message is repeated, of which there were so many copies.
+        """Time until a message is repeated that was sent this often.
 
         ``pending`` messages of the same sender are unacknowledged. The paper has the delay fall
         "with the number of sent messages" (V-A), or depend on those pending (IV-B).

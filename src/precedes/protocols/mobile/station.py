@@ -1,17 +1,17 @@
-"""A support station of ``mobile``: takes hosts in, hands them over, and lets them go.
+"""A support station of ``mobile``: admits hosts, hands them over, and releases them.
 
 The corrected form of the paper's Algorithms 2 to 4 (docs/protocols/mobile.md). Each life of a host
-has one *record* that counts: OWN at a station, FROZEN while it is being granted, or under way in a
-``Handover``. Why it is never lost and never doubled:
+has one *record* that counts: OWN at a station, FROZEN while it is being granted, or in flight in a
+``Handover``. Why it is never lost and never duplicated:
 
 1. Requests are flooded on the same FIFO links on which records travel, so a request meets the
    record, or the record meets a WANTED one that is older and keeps the request as ``pending``.
 2. A grant goes to a larger session only, and freezes the record: nothing that was sent in the old
    session is accepted from then on.
-3. ``Cancel`` deletes WANTED records alone, and only those that can be granted no more.
+3. ``Cancel`` deletes only WANTED records that can no longer be granted.
 4. ``memory`` outlives records: an old join or init, however late, finds its session used up.
 
-What the new station does with a handover (IV-D): of the messages below its mark, those that are
+The new station's handling of a handover (IV-D): of the messages below its mark, those that are
 neither undelivered nor newly received at the old station have been delivered there, and are
 skipped; those that it has discarded itself come first, as catch-up messages.
 """
@@ -45,7 +45,7 @@ LEASE: Final = 3  # a kind of timer, after those of a cell
 
 
 class MobileStation:
-    """One station: who is a member here, and the cell in which it serves them."""
+    """One station: its members, and the cell in which it serves them."""
 
     def __init__(
         self,
@@ -55,26 +55,26 @@ class MobileStation:
         settings: Settings,
         environment: Environment,
     ) -> None:
-        """``routes[s]`` is the neighbour on the way to station s."""
+        """``routes[s]`` is the next hop towards station s."""
         self.station = station
         self.routes = routes
         self.environment = environment
         self.cell = Cell(station, neighbours, settings, environment)
-        # How long the lists of handoffs were that began here (IV-D).
+        # Lengths of the lists of handoffs that began here (IV-D).
         self.handed_over = self.discarded = 0
         self.undelivered_max = self.discarded_max = self.since_max = 0
 
     def begin(self) -> None:
-        """Look for silent hosts before long, if there are leases."""
+        """Schedule the search for silent hosts, if there are leases."""
         if self.cell.settings.lease_ns:
             self.cell.timer(self.cell.settings.lease_ns // 8, LEASE)
 
     def is_quiet(self) -> bool:
-        """Whether everything has been delivered and no handoff is under way."""
+        """Return whether everything has been delivered and no handoff is under way."""
         return self.cell.is_quiet()
 
     def serves(self, host: Any) -> bool:
-        """Whether this is the station of the session that a host believes to be in."""
+        """Return whether this is the station of the host's current session, as the host sees it."""
         return self.cell.serves(host.host, host.session, host.birth) is not None
 
     def stored_count(self) -> int:
@@ -82,7 +82,7 @@ class MobileStation:
         return self.cell.stored_count()
 
     def early_count(self) -> int:
-        """Messages of hosts that came before an earlier one."""
+        """Messages of hosts that arrived before an earlier one."""
         return self.cell.early_count()
 
     def size_bytes(self, message_bytes: int) -> int:
@@ -90,7 +90,7 @@ class MobileStation:
         return self.cell.size_bytes(message_bytes)
 
     def counts(self) -> dict[str, int]:
-        """Handoffs, their lists, and how many ids a copy would carry in the paper's form (M_d)."""
+        """Handoffs, their lists, and the number of ids in a copy of the paper's form (M_d)."""
         return {
             "handoffs": self.handed_over,
             "discarded": self.discarded,
@@ -103,7 +103,7 @@ class MobileStation:
         }
 
     def on_timer(self, key: tuple[int, ...]) -> None:
-        """A timer set here has run out."""
+        """Handle an expired timer."""
         if key[0] == LEASE:
             self._expel_silent()
             self.begin()
@@ -127,7 +127,7 @@ class MobileStation:
             self._on_leave(datagram)
 
     def receive_wired(self, source: int, message: Any) -> None:
-        """A message from a neighbour: pass it on, then act on it."""
+        """Forward a message from a neighbour, then act on it."""
         kind = type(message)
         if kind is Flood:
             self.cell.disseminate(message.message, source)
@@ -171,9 +171,9 @@ class MobileStation:
         if session <= memory.birth or session <= memory.session:
             return
         if datagram.previous != NONE and memory.left < datagram.previous:
-            return  # news of the end of the life before is still on its way; the host asks again
-        # A first life begins with the oldest message stored. A later one begins with what comes:
-        # this station has all that the life before can have delivered.
+            return  # news of the end of the previous life is still in flight; the host asks again
+        # A first life begins with the oldest message stored. A later one begins with the next
+        # message: this station has all that the life before can have delivered.
         pointer = self.cell.base if datagram.previous == NONE else self.cell.next_stamp
         record = Record(OWN, session, session, number=datagram.first, pointer=pointer)
         self.cell.records[host] = record
@@ -209,7 +209,7 @@ class MobileStation:
         """End the lives of hosts that were silent for a whole lease, as if they had left."""
         limit_ns = self.environment.now_ns - self.cell.settings.lease_ns
         for host, record in list(self.cell.records.items()):
-            if record.mode == OWN and record.heard_ns < limit_ns:
+            if record.mode == OWN and record.last_seen_ns < limit_ns:
                 self._end_life(host, record)
 
     def _drop_older(self, host: int, birth: int) -> None:
@@ -284,7 +284,7 @@ class MobileStation:
             self._keep_pending(record, message)
 
     def _give(self, host: int, record: Record, request: Request) -> None:
-        """Freeze the record, and tell the asking station what the host has not delivered."""
+        """Freeze the record, and send the requester the host's undelivered messages."""
         if request.last == record.session:
             self.cell.position(record, request.caught_up, request.next_stamp)
         undelivered = [message.name for message in record.catch_up]
@@ -379,7 +379,7 @@ class MobileStation:
         record.catch_up = list(message.messages)
         record.undelivered = ()
         record.mode = OWN
-        record.heard_ns = self.environment.now_ns
+        record.last_seen_ns = self.environment.now_ns
         memory = self.cell.remember(message.host)
         memory.session = max(memory.session, record.session)
         self.cell.step_over(record)

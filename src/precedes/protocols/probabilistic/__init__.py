@@ -10,8 +10,8 @@ exactly the number of delivered messages that hit it; with a maximum twice as ma
 large groups.
 
 A missing dependency goes unnoticed when concurrent messages have covered its entries: then the
-delivery is out of causal order. The ``detector`` of the same authors tags deliveries that look
-like it. It is passive here: it counts, and changes nothing.
+delivery is out of causal order. The ``detector`` of the same authors tags suspicious deliveries. It
+is passive here: it counts, and changes nothing.
 
 Assumes that every packet arrives exactly once: a lost one blocks all that follows it, a repeated
 one would be counted twice.
@@ -134,7 +134,7 @@ def receive(state: State, here: int, sender: int, inbox: Int64s, count: int, hos
 
 @compiled.function(inline=False)
 def _deliver_held(state: State, here: int, host: Host) -> None:
-    """Deliver what waits and can be delivered now, until nothing more can."""
+    """Deliver waiting messages that are ready, until there are none."""
     while True:
         slot = state.held.take_first_ready(here, state.clock[here], state.need)
         if slot == NONE:
@@ -156,7 +156,7 @@ def _looks_late(state: State, here: int, slot: int, host: Host) -> bool:
     """The detector of Mostefaoui and Weiss: others have counted up all the sender's entries.
 
     The clock in the message includes the message itself, ``need`` does not: hence above, not
-    equal. As printed, the test is the other way round and tags nearly everything.
+    equal. As published, the test is the other way round and tags nearly everything.
     """
     source = host.source_of(slot)
     for i in range(state.own.shape[1]):
@@ -167,7 +167,7 @@ def _looks_late(state: State, here: int, slot: int, host: Host) -> bool:
 
 
 def extra(state: State) -> dict[str, float]:
-    """How many deliveries the detector tagged."""
+    """Number of deliveries that the detector tagged."""
     return {"tagged": int(state.tagged[0])}
 
 

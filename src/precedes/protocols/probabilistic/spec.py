@@ -1,7 +1,7 @@
-"""Causal broadcast with a probabilistic clock, as the paper prints it.
+"""Causal broadcast with a probabilistic clock, as published.
 
 Source: "Improving accuracy", section 2, Algorithm 1, after Mostefaoui and Weiss (2017), with the
-detector of these authors. Corrected errors and what print leaves open are marked [n]; the page of
+detector of these authors. Corrected errors and open points of the paper are marked [n]; the page of
 ``probabilistic`` explains each. The package compiles the same algorithm, and a test compares the
 two event for event.
 """
@@ -60,7 +60,7 @@ class Process(plain.Process):
             self.V[x] += 1
 
     def receive(self, j: int, packet: list[Message]) -> None:
-        """Lines 4 to 6; [3] what waits is tested again after a delivery, the oldest first."""
+        """Lines 4 to 6; [3] waiting messages are tested again after a delivery, oldest first."""
         for arrived in packet:
             if not self.is_ready(arrived):
                 self.waiting.append(arrived)
@@ -82,7 +82,7 @@ class Process(plain.Process):
         self.deliver(m)
 
     def looks_late(self, m: Message) -> bool:
-        """The detector; [4] printed the other way round: an entry in f(j) is not yet counted."""
+        """The detector; [4] published the other way round: an entry in f(j) is not yet counted."""
         return all(self.V[x] > m.V[x] for x in self.f[m.source])
 
     def message_bytes(self, m: Message) -> int:

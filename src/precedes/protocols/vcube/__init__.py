@@ -5,10 +5,10 @@ corrected (docs/protocols/vcube.md lists them).
 
 Algorithm. Every source has its own spanning tree of VCube (``precedes.parts.topology``). A message
 carries the entries of its source's vector clock that changed since the source's last broadcast.
-A node that receives a message passes it on to its children in the source's tree, but not yet to
+A node that receives a message forwards it to its children in the source's tree, but not yet to
 a child that could not deliver it: one that lacks a message which must itself come by this node,
-and has not. When that arrives, both go to the child in one packet. So packets become fewer and
-no delivery later. A message is delivered when its causal past has been.
+and has not. When that arrives, both go to the child in one packet. So there are fewer packets and
+no delivery is later. A message is delivered when its causal past has been.
 
 Any number of nodes from 2 on: numbers up to the next power of two are absent from their
 clusters. Any number of messages a source.
@@ -21,13 +21,14 @@ keep messages from others forever, as in the paper; order is kept.
 
 Cost: each message N - 1 times on the wire, in at most as many packets; a message's own entry and
 4 bytes for each entry that changed. ``tolerant`` adds 4 bytes to a message, and every node keeps
-each message until everybody is known to have it: bounded by ``recovery.WINDOW`` messages and
+each message until all are known to have it: bounded by ``recovery.WINDOW`` messages and
 those in flight from every source, beyond which silent nodes acknowledge. A state takes 24 bytes
 for each process and node (57 with ``tolerant``) and 8 N bytes for each message in use.
 
-Here is Algorithm 2 in its order, with the functions of Algorithm 1 behind it; ``spec`` has it as
+Here is Algorithm 2 in its order, followed by the functions of Algorithm 1; ``spec`` has it as
 sets and lists. Where the paper goes through all of pending, here only the messages whose awaited
-entry has come are looked at (``waiting``). All about crashes is in ``recovery``. The paper's names:
+entry has arrived are examined (``waiting``). All about crashes is in ``recovery``. The paper's
+names:
 
     vector_max[l]    received[l], a row of ``state.clock.received``
     vector_clock[l]  delivered[l], a row of ``state.clock.delivered``
@@ -65,17 +66,19 @@ from .state import (
 __all__ = ["Parameters", "State", "allocate", "extra"]
 
 ITEMS: Final = (
-    MESSAGE,  # DATA: on its way down a tree
-    MESSAGE,  # DIRECT: from its source, not to be passed on
+    MESSAGE,  # in flight down a tree
+    MESSAGE,  # from its source, not to be forwarded
     MESSAGE,  # RELAY: of a crashed source, to be acknowledged
     NUMBER,  # ENDED: a crashed node, and how many messages of the receiver the sender has
     NUMBER,  # ACKNOWLEDGED: how many messages of the receiver the sender has
-    NUMBER,  # RELAYED: how many relayed messages have arrived
+    NUMBER,  # number of relayed messages that have arrived
 )
 MESSAGE_FIELDS: Final = ("stamp",)
 GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset({"reliable", "unique"})
 ROUTE: Final = "tree"
+# The end of a view takes the place of the recovery.
+IN_VIEWS: Final = {"tolerant": False}
 
 ROOT: Final = 0  # of the shared tree
 ENTRY_BYTES: Final = 4  # of a pair of a node and a count on the wire (section 5.2)
@@ -123,7 +126,7 @@ def _write_stamp(state: State, here: int, slot: int, sequence: int) -> None:
 
 @compiled.function()
 def _send_to_all(state: State, here: int, slot: int, host: Host) -> None:
-    """While others may still pass messages to the dead: around all trees."""
+    """Send to all directly, while others may still forward messages to crashed nodes."""
     for target in range(state.nodes):
         if target != state.hosted[here] and state.recovery.crashed[here, target] == 0:
             host.send(target, DIRECT, slot)
@@ -151,7 +154,7 @@ def receive(state: State, here: int, sender: int, inbox: Int64s, count: int, hos
 def _take_packet(
     state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host
 ) -> None:
-    """Take in the whole packet, then forward what may go, then deliver what can be."""
+    """Receive the whole packet, then forward messages, then deliver those that are ready."""
     if state.knows_crashed(here, sender):
         _ignore(inbox, count, host)
         return
@@ -160,7 +163,7 @@ def _take_packet(
     _check_aggregation(state, here, chosen, host)
     _check_delivery(state, here, chosen, arrivals, host)
     if tag_of(inbox, 0) >= ENDED:
-        recovery.hear(state, here, sender, inbox, count, host)
+        recovery.receive_items(state, here, sender, inbox, count, host)
 
 
 @compiled.function(inline=False)
@@ -173,7 +176,7 @@ def _ignore(inbox: Int64s, count: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def _accept(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
-    """Lines 14 to 17 for all messages of a packet; how many rows are chosen to be looked at then.
+    """Lines 14 to 17 for all messages of a packet; return the number of rows to examine then.
 
     ``received`` advances for all of them before anything is forwarded: forwarding between them
     sends a message twice or never when a source has several (lines 14 to 22).
@@ -187,7 +190,7 @@ def _accept(state: State, here: int, sender: int, inbox: Int64s, count: int, hos
         relayed += tag == RELAY
         source = int(host.source_of(slot))
         if source == state.hosted[here]:
-            # Only over a shared tree: our own message on its way to our children.
+            # Only over a shared tree: our own message in flight to our children.
             _send_to_children(state, here, _height(state, here, sender, tag), slot, host)
             host.drop(slot)
         elif _is_known(state, here, source, int(host.sequence_of(slot)), host):
@@ -201,7 +204,7 @@ def _accept(state: State, here: int, sender: int, inbox: Int64s, count: int, hos
 
 @compiled.function(inline=False)
 def _is_known(state: State, here: int, source: int, sequence: int, host: Host) -> bool:
-    """Whether a message has been received before, or is dead."""
+    """Return whether a message has been received before, or is dead."""
     if sequence <= state.clock.received[here, source]:
         return True
     if state.tolerant and sequence > state.recovery.peer.limit[here, source]:
@@ -218,7 +221,7 @@ def _is_known(state: State, here: int, source: int, sequence: int, host: Host) -
 
 @compiled.function(inline=False)
 def _take(state: State, here: int, slot: int, height: int, chosen: int, host: Host) -> int:
-    """A new message: let it wait, and count its reception if none before it is missing."""
+    """Add a new message, and count its reception if none before it is missing."""
     waiting, rows, process = state.waiting, state.waiting.rows, state.process
     process.waiting[here] += 1
     row = waiting.enter(slot, process.arrivals[here])
@@ -250,7 +253,7 @@ def _count_received(state: State, here: int, source: int, row: int) -> None:
 
 @compiled.function(inline=False)
 def _choose_awaiting(state: State, here: int, source: int, chosen: int, host: Host) -> int:
-    """Choose what waited for this source; it may be the source's next message, and so on."""
+    """Choose the rows that waited for this source; one may be its next message, and so on."""
     waiting, rows = state.waiting, state.waiting.rows
     received, heads = state.clock.received[here], state.clock.forwarding[here]
     again = True
@@ -282,8 +285,8 @@ def _choose_awaiting(state: State, here: int, source: int, chosen: int, host: Ho
 def _check_aggregation(state: State, here: int, chosen: int, host: Host) -> None:
     """One packet for each child k, of all chosen messages that k may have now.
 
-    In order of arrival: what triggered the packet goes last. Causal order inside a packet would
-    leave a third of the aggregation undone further down.
+    In order of arrival: the message that triggered the packet goes last. Causal order inside a
+    packet would leave a third of the aggregation undone further down.
     """
     waiting, rows = state.waiting, state.waiting.rows
     waiting.sort_by_sequence(chosen, host)
@@ -304,10 +307,10 @@ def _check_aggregation(state: State, here: int, chosen: int, host: Host) -> None
 
 @compiled.function(inline=False)
 def _find_blocked(state: State, here: int, row: int, host: Host) -> None:
-    """The highest of our clusters that cannot deliver m yet, and what is missing.
+    """The highest of our clusters that cannot deliver m yet, and the missing entry.
 
-    A cluster s lacks what we have not received and are to send there: messages of sources in
-    whose tree we serve s (lines 25 and 26). What serves a cluster serves all below it. All that
+    A cluster s lacks messages that we have not received and are to send there: those of sources in
+    whose tree we serve s (lines 25 and 26). A message for a cluster serves all below it. All that
     the source's earlier message lacks is lacking here too: a stamp has only what changed since.
     If no cluster lacks anything, the row awaits something undelivered here, or nothing.
     """
@@ -318,7 +321,7 @@ def _find_blocked(state: State, here: int, row: int, host: Host) -> None:
     rows.blocked[row] = 0
     rows.entry[row] = NONE
     if state.knows_crashed(here, source):
-        rows.unserved[row] = 0  # it has been relayed to everybody
+        rows.unserved[row] = 0  # it has been relayed to all
     stamp = state.stamp[m]
     for at in range(FIRST_ENTRY, FIRST_ENTRY + 2 * stamp[ENTRIES], 2):
         l, needed = stamp[at], stamp[at + 1]  # noqa: E741 - the paper's name
@@ -361,9 +364,9 @@ def _send_chosen(state: State, here: int, s: int, chosen: int, host: Host) -> No
 
 @compiled.function(inline=False)
 def _check_delivery(state: State, here: int, chosen: int, arrivals: int, host: Host) -> None:
-    """Deliver what can be, until nothing more can.
+    """Deliver messages that are ready, until there are none.
 
-    Only after everything has been forwarded: a message delivered is forgotten (line 22 stands
+    Only after everything has been forwarded: a delivered message is released (line 22 is
     inside the loop of line 16, which loses messages downstream).
     """
     waiting, rows, process = state.waiting, state.waiting.rows, state.process
@@ -399,7 +402,7 @@ def _check_delivery(state: State, here: int, chosen: int, arrivals: int, host: H
 
 @compiled.function(inline=False)
 def _misses_delivery(state: State, here: int, row: int, source: int, sequence: int) -> bool:
-    """Whether something of the message's past is undelivered; the row then awaits it."""
+    """Return whether something of the message's past is undelivered; the row then awaits it."""
     waiting, rows, delivered = state.waiting, state.waiting.rows, state.clock.delivered[here]
     entry = rows.entry[row]
     if entry == NONE:
@@ -423,7 +426,7 @@ def _misses_delivery(state: State, here: int, row: int, source: int, sequence: i
 
 @compiled.function()
 def _first_child(state: State, here: int, s: int) -> int:
-    """FIRSTCHILD: the node that is sent what is for our cluster s, or NONE."""
+    """FIRSTCHILD: the node that receives the messages for our cluster s, or NONE."""
     i = state.hosted[here]
     if state.tolerant and state.recovery.own.known[here] != 0:
         return topology.first_correct(i, s, state.recovery.crashed[here], state.nodes)
@@ -448,18 +451,13 @@ def on_crash(state: State, here: int, crashed: int, host: Host) -> None:
 
 @handler(State)
 def admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
-    if tag >= ENDED:
-        return recovery.is_possible(state, here, sender, tag, value)
-    if tag != DATA and not state.tolerant:
-        return False
-    if tag == DIRECT and host.source_of(value) != sender:
-        return False
-    return _is_stamp(state, here, value, host)
+    # In live groups a view takes the place of the recovery.
+    return bool(tag == DATA and _is_stamp(state, here, value, host))
 
 
 @compiled.function(inline=False)
 def _is_stamp(state: State, here: int, slot: int, host: Host) -> bool:
-    """Whether a stamp names members, once each, and counts that can be."""
+    """Return whether a stamp names members, once each, with possible counts."""
     stamp, delivered = state.stamp[slot], state.clock.delivered[here]
     sequence = host.sequence_of(slot)
     if stamp[ENTRIES] < 0 or stamp[ENTRIES] >= state.nodes or not 0 <= stamp[STABLE] <= sequence:

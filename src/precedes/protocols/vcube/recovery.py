@@ -1,31 +1,31 @@
-"""What a node of ``vcube`` does about crashes: who has what, who must be sent what, what is dead.
+"""Crash recovery of ``vcube``: relays, missing messages, and messages that are dead.
 
 de Araujo et al. 2018 leave node failures to future work; this is how they are handled here.
 
 Crash model. Nodes stop for good, at any time, also between two packets of one broadcast. Links
 deliver every packet exactly once, in any order, also those of a node that has crashed since. A
-failure detector tells every correct node of every crash after some time, and never falsely.
+failure detector reports every crash to every correct node after some time, and never falsely.
 
-Guarantee among the nodes that do not crash: a message of a correct source reaches everybody; of
+Guarantee among the nodes that do not crash: a message of a correct source reaches all; of
 a crashed source's messages all deliver the same ones, at least those that any of them delivered;
 exactly once and in causal order. A message that needs another which died with its source is
 discarded: dropped, counted, and noted in the trace. It holds up nothing else.
 
-How. Every node keeps each message until its source says that everybody has it (*stable*). A
-source knows that from the stamps of the others, or from acknowledgements of those who received
+How. Every node keeps each message until its source reports it as *stable*. A
+source knows that from the stamps of the others, or from acknowledgements of those that received
 ``WINDOW`` messages without broadcasting one. When a node learns of the crash of x, it
 
 1. ignores all further packets from x, and leaves x out of its trees;
-2. relays the messages of x that it keeps, now and when others arrive, to everybody, and waits
-   until everybody has acknowledged them;
-3. then tells everybody that it has *ended* with x, and how many of their messages it has. Who
-   hears that learns of the crash too, and sends what is missing of its own messages directly;
+2. relays the messages of x that it keeps, now and when others arrive, to all, and waits
+   until all have acknowledged them;
+3. then reports to all that it has *ended* with x, and how many of their messages it has. A node
+   that receives this learns of the crash too, and sends its own missing messages directly;
 4. sends its own broadcasts directly until all others have ended with every crash it knows of.
-   Until then relays might still pass messages to the dead; afterwards nobody does.
+   Until then relays might still forward messages to crashed nodes; afterwards none does.
 
 At that moment the node also knows that no live node has, or will ever get, a message of a
-crashed source that it lacks: each of them has shown it all that it had after it stopped to
-listen to the dead. So gaps in what it has of crashed sources will never close.
+crashed source that it lacks: each of them has shown it all that it had after it stopped
+receiving from crashed nodes. So gaps in the messages of crashed sources will never close.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from .state import (
 
 ALL: Final = 1 << 31  # more messages than a source can have
 DISCARD: Final = int(EventKind.DISCARD)
-WINDOW: Final = 64  # messages of a source that a silent node takes before it acknowledges them
+WINDOW: Final = 64  # messages of a source that a silent node receives before it acknowledges them
 
 
 @compiled.function(inline=False)
@@ -78,7 +78,7 @@ def remember(recovery: Recovery, here: int, source: int, slot: int, host: Host) 
 
 @compiled.function(inline=False)
 def remember_arrival(state: State, here: int, source: int, slot: int, host: Host) -> None:
-    """Keep a message that has arrived, and learn from its stamp what others have and keep."""
+    """Keep a message that has arrived, and update the state of others from its stamp."""
     stamp = state.stamp[slot]
     remember(state.recovery, here, source, slot, host)
     if state.recovery.crashed[here, source] != 0:
@@ -94,7 +94,7 @@ def remember_arrival(state: State, here: int, source: int, slot: int, host: Host
 
 @compiled.function(inline=False)
 def _forget(recovery: Recovery, here: int, source: int, stable: int, host: Host) -> None:
-    """Let go of a source's messages up to its stable one.
+    """Release a source's messages up to its stable one.
 
     They are taken from the front of the list: one that overtook others waits for them.
     """
@@ -111,7 +111,7 @@ def _forget(recovery: Recovery, here: int, source: int, stable: int, host: Host)
 
 @compiled.function()
 def _confirm(state: State, here: int, other: int, count: int, host: Host) -> None:
-    """Another node is known to have this number of our messages."""
+    """Record that another node has this number of our messages."""
     confirmed, own = state.recovery.peer.confirmed[here], state.recovery.own
     before = confirmed[other]
     if count <= before:
@@ -125,7 +125,7 @@ def _confirm(state: State, here: int, other: int, count: int, host: Host) -> Non
 
 @compiled.function(inline=False)
 def _find_stable(state: State, here: int, host: Host) -> None:
-    """How many of our messages everybody has who is not known to have crashed."""
+    """The number of our messages that all nodes have that are not known to have crashed."""
     recovery = state.recovery
     node = state.hosted[here]
     least = ALL
@@ -147,7 +147,7 @@ def _find_stable(state: State, here: int, host: Host) -> None:
 def _acknowledge(
     state: State, here: int, source: int, received: int, stamped: int, host: Host
 ) -> None:
-    """Tell a source what we have of it, if no stamp of ours has for a long time."""
+    """Acknowledge a source's messages, if no stamp of ours has for a long time."""
     acknowledged = state.recovery.peer.last_acknowledged[here]
     if received - max(acknowledged[source], stamped) >= WINDOW:
         acknowledged[source] = received
@@ -156,7 +156,7 @@ def _acknowledge(
 
 @compiled.function()
 def learn_crash(state: State, here: int, crashed: int, host: Host) -> None:
-    """The failure detector speaks."""
+    """Handle a report of the failure detector."""
     if state.tolerant and state.recovery.crashed[here, crashed] == 0:
         _learn(state, here, crashed, host)
         _resume_after_crashes(state, here, host)
@@ -180,7 +180,7 @@ def _learn(state: State, here: int, crashed: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def _relay(state: State, here: int, first: int, host: Host) -> None:
-    """Send the messages of a list, from this one on, to everybody who may be alive."""
+    """Send the messages of a list, from this one on, to all that may be alive."""
     recovery = state.recovery
     for target in range(state.nodes):
         if target != state.hosted[here] and recovery.crashed[here, target] == 0:
@@ -202,17 +202,19 @@ def _relay_latest(state: State, here: int, source: int, host: Host) -> None:
 
 
 @compiled.function(inline=False)
-def hear(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
+def receive_items(
+    state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host
+) -> None:
     """The items of a packet about crashes."""
     for i in range(count):
         tag, value = tag_of(inbox, i), value_of(inbox, i)
         if tag >= ENDED:
-            _hear_item(state, here, sender, tag, value, host)
+            _receive_item(state, here, sender, tag, value, host)
     _resume_after_crashes(state, here, host)
 
 
 @compiled.function(inline=False)
-def _hear_item(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> None:
+def _receive_item(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> None:
     """An item that is not a message."""
     recovery, peer = state.recovery, state.recovery.peer
     if tag == RELAYED:
@@ -221,7 +223,7 @@ def _hear_item(state: State, here: int, sender: int, tag: int, value: int, host:
         return
     if tag == ENDED:
         if peer.ends[here, sender] == state.nodes:
-            return  # each crash is ended with once: no peer has more sent to it by saying so again
+            return  # each crash is ended with once: a repeated item makes no peer send more
         crashed = value & NODE_MASK
         value >>= NODE_BITS
         if recovery.crashed[here, crashed] == 0:
@@ -249,7 +251,7 @@ def _send_missing(state: State, here: int, target: int, has: int, host: Host) ->
 
 @compiled.function(inline=False)
 def _resume_after_crashes(state: State, here: int, host: Host) -> None:
-    """End with crashes, broadcast over trees again and discard what is dead, when it is time."""
+    """End with crashes, broadcast over trees again and discard dead messages, when it is time."""
     _announce(state, here, host)
     if state.recovery.own.known[here] != 0 and _is_calm(state, here):
         state.recovery.own.direct_from[here] = 0
@@ -258,7 +260,7 @@ def _resume_after_crashes(state: State, here: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def _announce(state: State, here: int, host: Host) -> None:
-    """Step 3: once all relayed messages have arrived, say so and let go of them."""
+    """Step 3: once all relayed messages have arrived, announce the end and release them."""
     recovery, own = state.recovery, state.recovery.own
     if own.unacknowledged[here] != 0:
         return
@@ -278,7 +280,7 @@ def _announce(state: State, here: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def _is_calm(state: State, here: int) -> bool:
-    """Step 4: whether all others have ended with every crash that is known here."""
+    """Step 4: return whether all others have ended with every crash that is known here."""
     recovery = state.recovery
     for other in range(state.nodes):
         waits = other != state.hosted[here] and recovery.crashed[here, other] == 0
@@ -289,25 +291,25 @@ def _is_calm(state: State, here: int) -> bool:
 
 @compiled.function(inline=False)
 def _discard_dead(state: State, here: int, host: Host) -> None:
-    """Discard what waits for a message that no live node has."""
+    """Discard messages that wait for one that no live node has."""
     limit = state.recovery.peer.limit[here]
     for i in range(state.recovery.own.known[here]):
         crashed = state.recovery.order[here, i]
         limit[crashed] = min(limit[crashed], state.clock.received[here, crashed])
-    found = True
-    while found:
-        found = False
+    discarded = True
+    while discarded:
+        discarded = False
         for entry in range(state.nodes):
             for heads in (state.clock.forwarding[here], state.clock.delivering[here]):
                 if _discard_from(state, here, heads, entry, host):
-                    found = True
+                    discarded = True
 
 
 @compiled.function()
 def _discard_from(state: State, here: int, heads: Int32s, entry: int, host: Host) -> bool:
-    """Discard the dead messages of the list of an entry; whether there were any."""
+    """Discard the dead messages of the list of an entry; return whether there were any."""
     waiting, rows, limit = state.waiting, state.waiting.rows, state.recovery.peer.limit[here]
-    found = False
+    discarded = False
     before = NONE
     row = heads[entry]
     while row != NONE:
@@ -322,16 +324,16 @@ def _discard_from(state: State, here: int, heads: Int32s, entry: int, host: Host
             host.drop(slot)
             state.recovery.own.discarded[here] += 1
             state.process.waiting[here] -= 1
-            found = True
+            discarded = True
         else:
             before = row
         row = following
-    return found
+    return discarded
 
 
 @compiled.function()
 def _is_dead(state: State, here: int, stamp: Int32s, source: int, sequence: int) -> bool:
-    """Whether a message, or something it needs, died with its source."""
+    """Return whether a message, or something it needs, died with its source."""
     limit = state.recovery.peer.limit[here]
     if state.recovery.crashed[here, source] == 0:
         return False
@@ -341,19 +343,3 @@ def _is_dead(state: State, here: int, stamp: Int32s, source: int, sequence: int)
         if stamp[at + 1] > limit[stamp[at]]:
             return True
     return False
-
-
-@compiled.function()
-def is_possible(state: State, here: int, sender: int, tag: int, value: int) -> bool:
-    """Whether a correct process may send this item, which is not a message."""
-    me = state.hosted[here]
-    sent = state.clock.received[here, me]
-    if not state.tolerant or value < 0:
-        return False
-    if tag == ENDED:
-        crashed = value & NODE_MASK
-        exists = crashed < state.nodes and crashed != me
-        return bool(exists and value >> NODE_BITS <= sent)
-    if tag == ACKNOWLEDGED:
-        return value <= sent
-    return value <= state.recovery.peer.outstanding[here, sender]

@@ -1,7 +1,7 @@
-"""Causal broadcast over the trees of VCube with aggregation, as the paper prints it.
+"""Causal broadcast over the trees of VCube with aggregation, as published.
 
 Source: de Araujo et al. 2018, Algorithm 1 (children in a tree) and Algorithm 2 (causal broadcast),
-with their names and in their order. Corrected errors of the print are marked [n]; the page of
+with their names and in their order. Corrected errors of the paper are marked [n]; the page of
 ``vcube`` explains each. Crashes are not in the paper. Every step looks at all of ``pending``, which
 is slow: the package compiles the same algorithm, and a test compares the two event for event.
 """
@@ -21,7 +21,7 @@ ROUTE = "tree"
 
 @dataclass(frozen=True)
 class Parameters:
-    """Whether messages wait to travel together."""
+    """The aggregation of messages, which can be disabled."""
 
     aggregation: bool = True
 
@@ -49,16 +49,16 @@ def CLUSTER(i: int, j: int) -> int:
 
 @cache
 def FIRSTCHILD(i: int, s: int, nodes: int) -> int | None:
-    """The first member of c(i, s); a number from ``nodes`` on is no process."""
+    """The first member of c(i, s); a number from ``nodes`` on is not a process."""
     return next((k for k in c(i, s) if k < nodes), None)
 
 
 @cache
 def CHILDREN(i: int, r: int, h: int, nodes: int) -> Sequence[int]:
     """The children of i in the tree of r, of height h."""
-    if i == r:  # lines 2 to 4; [1] printed: 1 < s
-        found = [FIRSTCHILD(i, s, nodes) for s in range(1, h + 1)]
-        return [k for k in found if k is not None]
+    if i == r:  # lines 2 to 4; [1] published: 1 < s
+        children = [FIRSTCHILD(i, s, nodes) for s in range(1, h + 1)]
+        return [k for k in children if k is not None]
     s = CLUSTER(r, i)  # lines 5 to 7
     r_of_cluster = FIRSTCHILD(r, s, nodes)
     assert r_of_cluster is not None
@@ -78,7 +78,7 @@ class Process(plain.Process):
         self.vector_clock = [0] * self.nodes  # delivered of each source
         self.vector_max = [0] * self.nodes  # received of each source, without gaps
         self.pending: list[Message] = []
-        self.sent: set[tuple[Message, int]] = set()  # [2] which child has got what
+        self.sent: set[tuple[Message, int]] = set()  # [2] which child has received what
         self.last = [0] * self.nodes  # the clock of the message before
 
     def children(self, r: int) -> Sequence[int]:
@@ -97,9 +97,9 @@ class Process(plain.Process):
             self.send(k, m)
 
     def receive(self, j: int, m_set: list[Message]) -> None:
-        """Lines 13 to 22; [3] first the whole packet arrives, then it is passed on, then delivered.
+        """Lines 13 to 22; [3] first the whole packet arrives, then it is forwarded, then delivered.
 
-        Print delivers inside the loop, so that a message can be gone before it is passed on.
+        The paper delivers inside the loop, so that a message can be gone before it is forwarded.
         """
         self.pending += m_set
         while m := self.next_received():
@@ -147,7 +147,7 @@ class Process(plain.Process):
             self.sent = {(other, k) for other, k in self.sent if other is not m}
 
     def deliverable(self, m: Message) -> bool:
-        """Line 32; [6] printed for all k, the source included, whose entry is one ahead."""
+        """Line 32; [6] published for all k, the source included, whose entry is one ahead."""
         clock = self.vector_clock
         others = (l for l in range(self.nodes) if l != m.source)
         return m.vc[m.source] == clock[m.source] + 1 and all(m.vc[l] <= clock[l] for l in others)

@@ -1,4 +1,4 @@
-"""Parameters and state of ``vcube``: what travels, and what a node knows, in arrays."""
+"""Parameters and state of ``vcube``: fields of messages, and the state of a node, in arrays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NODE_MASK: Final = (1 << NODE_BITS) - 1
 
 # Words of a message's stamp, then pairs of a node and a count.
 ENTRIES: Final = 0
-STABLE: Final = 1  # how many messages of its source everybody has
+STABLE: Final = 1  # number of messages of its source that all have
 FIRST_ENTRY: Final = 2
 
 # Places in ``queue``: the ends of the queue of rows that may be deliverable.
@@ -43,7 +43,7 @@ DEPENDENCIES: Final = {
     "broadcasts_needing_5_to_9": (5, 9),
     "broadcasts_needing_10_to_12": (10, 12),
 }
-# Most messages that waited at a node at some time, by which nodes are counted (Figure 9).
+# Maximum messages that waited at a node at some time, by which nodes are counted (Figure 9).
 WAITED: Final = {
     "nodes_waiting_up_to_50": (0, 50),
     "nodes_waiting_51_to_100": (51, 100),
@@ -56,10 +56,10 @@ WAITED: Final = {
 
 @dataclass(frozen=True)
 class Parameters:
-    """Whether to aggregate, over which trees, and whether crashes are tolerated."""
+    """Aggregation, trees, and tolerance of crashes."""
 
     aggregation: bool = field(
-        default=True, metadata={"help": "hold what a child cannot deliver yet, and send it later"}
+        default=True, metadata={"help": "hold messages that a child cannot deliver yet"}
     )
     trees: str = field(
         default="source",
@@ -94,12 +94,12 @@ class Rows(NamedTuple):
     slot: Int32s
     serial: Int32s  # in order of arrival at its process
     unserved: Int32s  # clusters 1..unserved have not been sent the message yet
-    blocked: Int32s  # and clusters 1..blocked must not be: they lack something that comes by here
+    blocked: Int32s  # and clusters 1..blocked must not be yet: they lack a message
     entry: Int32s  # the source of what is awaited,
-    value: Int32s  # and how many of its messages
+    value: Int32s  # and the required count
     link: Int32s
     predecessor: Int32s  # the row of the source's message before, while that waits too
-    # Not part of the record: [i] is the i-th row that this call of a handler looks at. There are
+    # Not part of the record: [i] is the i-th row that this call of a handler examines. There are
     # never more of them than rows, and as a column it is reserved with them.
     chosen: Int32s
     mark: Int64s
@@ -107,7 +107,7 @@ class Rows(NamedTuple):
 
 @compiled.methods(apart=("enter", "sort_by_sequence", "sort_by_arrival"))
 class Waiting(NamedTuple):
-    """Messages that wait, each on the list of the one entry that it awaits.
+    """Waiting messages, each on the list of the one entry that it awaits.
 
     The rows are shared by all hosted processes. A process has two lists for every source: rows that
     wait until a number of messages of the source have been *received*, and rows that wait until a
@@ -120,7 +120,7 @@ class Waiting(NamedTuple):
     queue: Int32s
 
     def enter(self, slot: int, serial: int) -> int:
-        """A row for a message that has just arrived."""
+        """Add a row for a message that has just arrived."""
         row = pool.take(self.rows)
         self.rows.slot[row] = slot
         self.rows.serial[row] = serial
@@ -129,21 +129,21 @@ class Waiting(NamedTuple):
         return row
 
     def leave(self, row: int) -> None:
-        """The message waits no longer."""
+        """Remove the row of a message that waits no longer."""
         pool.give_back(self.rows, row)
 
     def await_entry(self, row: int, entry: int, value: int) -> None:
-        """Note what a row waits for."""
+        """Store the entry that a row waits for."""
         self.rows.entry[row] = entry
         self.rows.value[row] = value
 
     def put_on(self, heads: Int32s, entry: int, row: int) -> None:
-        """Put a row on the list of an entry."""
+        """Add a row to the list of an entry."""
         self.rows.link[row] = heads[entry]
         heads[entry] = row
 
     def take_off(self, heads: Int32s, entry: int, before: int, row: int) -> None:
-        """Take a row from the list of an entry; ``before`` is the one in front of it, or NONE."""
+        """Remove a row from the list of an entry; ``before`` is the one in front of it, or NONE."""
         if before == NONE:
             heads[entry] = self.rows.link[row]
         else:
@@ -151,7 +151,7 @@ class Waiting(NamedTuple):
         self.rows.link[row] = NONE
 
     def enqueue(self, row: int) -> None:
-        """Put a row that is on no list behind the queue."""
+        """Append a row that is on no list to the queue."""
         self.rows.link[row] = NONE
         if self.queue[FIRST] == NONE:
             self.queue[FIRST] = row
@@ -160,7 +160,7 @@ class Waiting(NamedTuple):
         self.queue[LAST] = row
 
     def is_queue_empty(self) -> bool:
-        """Whether no row is left that may be deliverable."""
+        """Return whether no row is left that may be deliverable."""
         return self.queue[FIRST] == NONE
 
     def dequeue(self) -> int:
@@ -204,26 +204,26 @@ class Process(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """What a process (I) knows of another node, for crashes."""
+    """State of another node at a process (I), for crashes."""
 
-    confirmed: Int32s  # how many of my messages it has, as far as I know
-    ends: Int32s  # how many crashes it has ended with
+    confirmed: Int32s  # number of my messages that it has, as far as I know
+    ends: Int32s  # number of crashes it has ended with
     outstanding: Int32s  # relayed messages that it has not acknowledged
-    last_acknowledged: Int32s  # how many of its messages I have acknowledged
-    first_kept: Int32s  # the messages of it that I keep: a list, in order of arrival
+    last_acknowledged: Int32s  # number of its messages that I have acknowledged
+    first_kept: Int32s  # its messages that I keep: a list, in order of arrival
     last_kept: Int32s
     limit: Int32s  # its messages beyond this one are dead
 
 
 class Own(NamedTuple):
-    """What a process knows of itself, for crashes."""
+    """State of a process itself, for crashes."""
 
     known: Int64s  # crashes that it knows of
     announced: Int64s  # and has ended with
     direct_from: Int64s  # from this message on it broadcasts directly; 0: over its tree
-    stable: Int64s  # how many of its own messages everybody has
+    stable: Int64s  # number of its own messages that all have
     at_stable: Int64s  # nodes that have confirmed no more than that
-    unacknowledged: Int64s  # relayed messages that somebody has not acknowledged
+    unacknowledged: Int64s  # relayed messages that some node has not acknowledged
     kept: Int64s  # messages that it keeps
     discarded: Int64s
 
@@ -237,7 +237,7 @@ class Kept(NamedTuple):
 
 
 class Recovery(NamedTuple):
-    """What a process knows of crashes; one place in each array when they are not tolerated."""
+    """State of a process about crashes; one place in each array when they are not tolerated."""
 
     crashed: NDArray[np.int8]  # process, node: whether it knows of the crash
     order: Int32s  # process, crashes in the order in which it learned of them
@@ -266,7 +266,7 @@ class State(NamedTuple):
     tolerant: int
 
     def knows_crashed(self, here: int, node: int) -> bool:
-        """Whether a process knows that a node has crashed."""
+        """Return whether a process knows that a node has crashed."""
         return self.tolerant != 0 and self.recovery.crashed[here, node] != 0
 
 
@@ -301,7 +301,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
 
 
 def _make_recovery(processes: int, nodes: int, reserve_bytes: int) -> Recovery:
-    """Nobody has crashed and nothing is kept."""
+    """The initial state: no crashes, and no kept messages."""
     peer = pool.columns(Peer, processes, nodes)
     peer.first_kept[:] = NONE
     peer.last_kept[:] = NONE
@@ -318,8 +318,8 @@ def _make_recovery(processes: int, nodes: int, reserve_bytes: int) -> Recovery:
 
 
 def extra(state: State) -> dict[str, float]:
-    """Counts over all processes; ``waiting`` is without those that some process saw crash."""
-    processes = len(state.hosted)  # a table has at least two rows, whose second may be nobody's
+    """Counts over all processes; ``waiting`` is without those of crashed processes."""
+    processes = len(state.hosted)  # a table has at least two rows, the second may be unused
     correct = np.ones(processes, bool)
     discarded = kept = 0
     if state.tolerant:

@@ -1,4 +1,4 @@
-"""Causal broadcast with vector clocks, every message sent directly to everybody.
+"""Causal broadcast with vector clocks, every message sent directly to all.
 
 The baseline that all other protocols are measured against, and the file to read first.
 
@@ -9,7 +9,7 @@ Algorithm. A process counts, for every process, the messages of it that it has d
 (``clock``). A broadcast carries the sender's counts as they were before it (``need``): exactly
 what the receiver must have delivered first. A message that arrives too early waits.
 
-Assumes nothing of the network for safety: loss makes later messages wait for ever, repeated
+Assumes nothing of the network for safety: loss makes later messages wait forever, repeated
 packets are recognised by the sender's own entry and dropped.
 
 Guarantee: causal order, at most once; everything is delivered if no packet is lost and no
@@ -39,7 +39,7 @@ ROUTE: Final = "direct"
 
 @dataclass(frozen=True)
 class Parameters:
-    """Nothing to choose: a clock has one entry per process."""
+    """A protocol without parameters: a clock has one entry per process."""
 
 
 class State(NamedTuple):
@@ -99,7 +99,7 @@ def receive(state: State, here: int, sender: int, inbox: Int64s, count: int, hos
 
 @compiled.function(inline=False)
 def _deliver_held(state: State, here: int, source: int, host: Host) -> None:
-    """After a delivery from ``source``, deliver what waits and can be, until nothing more can."""
+    """After a delivery from ``source``, deliver waiting messages until none is ready."""
     while True:
         state.held.wake(here, int(source), state.clock[here], state.need)
         slot = state.held.take_ready(here)
@@ -114,7 +114,7 @@ def _deliver_held(state: State, here: int, source: int, host: Host) -> None:
 
 
 def missing(state: State, slot: int) -> list[tuple[int, int]]:
-    """What a live member lacks of a waiting message's past: of each source the last message."""
+    """The missing past of a waiting message at a live member: of each source the last message."""
     need, clock = state.need[slot], state.clock[0]
     return [(int(source), int(need[source])) for source in np.flatnonzero(need > clock)]
 
@@ -126,7 +126,7 @@ def happened_before(state: State, source: int, sequence: int, slot: int) -> bool
 
 @handler(State)
 def admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
-    """Nobody needs more of our messages than there are, or of its own than came before."""
+    """No process needs more of our messages than there are, or of its own than came before."""
     need = state.need[value]
     me = state.hosted[here]
     source = host.source_of(value)

@@ -1,7 +1,7 @@
 """Causal broadcast with vector clocks, in plain Python.
 
-Source: Birman, Schiper, Stephenson 1991. A message carries what its sender had delivered of each
-process; whoever has not delivered as much lets it wait.
+Source: Birman, Schiper, Stephenson 1991. A message carries its sender's counts of deliveries of
+each process; a receiver that has not delivered as much lets it wait.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROUTE = "direct"
 
 
 class Message(plain.Message):
-    """What its sender had delivered before it."""
+    """The counts of its sender before it."""
 
     need: list[int]
 
@@ -38,7 +38,7 @@ class Process(plain.Process):
         self.send_all(m)
 
     def receive(self, sender: int, packet: list[Message]) -> None:
-        """Deliver what can be delivered, until nothing more can."""
+        """Deliver messages that are ready, until there are none."""
         self.pending += packet
         while m := next((m for m in self.pending if all(map(le, m.need, self.clock))), None):
             self.pending.remove(m)
@@ -53,7 +53,7 @@ class Process(plain.Process):
         return 8 + 4 * self.nodes
 
     def admits(self, sender: int, m: Message) -> bool:
-        """Nobody has delivered more than a window beyond this process, and of ours no more."""
+        """No process has delivered more than a window beyond this one, and of ours no more."""
         most = [count + self.window for count in self.clock]
         most[self.me] = self.clock[self.me]
         in_range = all(0 <= need <= top for need, top in zip(m.need, most, strict=True))

@@ -1,4 +1,4 @@
-"""Carrying out what a handler asked for: deliveries, packets, timers."""
+"""Effects of handlers: deliveries, packets, timers."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _after_effects(world: World, node: int) -> int:
 
 @compiled.function(inline=False)
 def _record_held(host: Host, inbox: Int64s, item_class: Int64s, trace: Int64s, node: int) -> None:
-    """Record the reception of what was received just now and neither delivered nor dropped."""
+    """Record the reception of messages that are neither delivered nor dropped."""
     length = host.registers[contract.LENGTH]
     for i in range(host.registers[layout.ARRIVED]):
         slot = contract.value_of(inbox, i)
@@ -99,7 +99,7 @@ def _record_held(host: Host, inbox: Int64s, item_class: Int64s, trace: Int64s, n
 
 @compiled.function()
 def _deliver(world: World, node: int, slot: int) -> None:
-    """Hand a message to the application, which may be recorded or react to it."""
+    """Deliver a message to the application; it may be recorded or trigger replayed events."""
     host = world.host
     source = int(host.name[2 * slot + contract.SOURCE]) + compiled.ZERO
     latency_ns = host.registers[contract.NOW_NS] - world.message[slot, layout.BORN_NS]
@@ -117,7 +117,7 @@ def _deliver(world: World, node: int, slot: int) -> None:
 
 @compiled.function()
 def count_delivery(world: World, node: int, slot: int, source: int, latency_ns: int) -> int:
-    """Count a delivery, and let the oracle judge it; without one all seem to be in order."""
+    """Count a delivery, and let the oracle judge it; without one all count as in order."""
     registers = world.host.registers
     registers[layout.DELIVERIES] += 1
     registers[layout.DELIVERY_NS] += latency_ns
@@ -158,7 +158,7 @@ def _count_error(message: Int64s, registers: Int64s, node: int, slot: int, verdi
 
 @compiled.function()
 def _send_all(world: World, state: Any, node: int, at: int) -> int:
-    """A packet of one item to everybody else."""
+    """A packet of one item to all other nodes."""
     nodes = world.node.shape[0]
     if not queue.has_room(world.queue, 3 * nodes):
         return GROW_QUEUE
@@ -192,7 +192,7 @@ def _send_all(world: World, state: Any, node: int, at: int) -> int:
 
 @compiled.function()
 def _size_step(size_bytes: int) -> int:
-    """In which step of sizes a packet is counted."""
+    """The index of the size class of a packet."""
     return min(max(size_bytes - 1, 0) // layout.SIZE_STEP_BYTES, layout.SIZES_MAX)
 
 
@@ -206,7 +206,7 @@ def item_bytes(item_class: Int64s, links: Network, state: Any, tag: int, value: 
 
 @compiled.function(inline=False)
 def _send_all_slowly(world: World, state: Any, node: int, at: int, direct: bool) -> int:
-    """To everybody else through a network that loses, repeats, orders or queues packets."""
+    """To all others through a network that loses, repeats, orders or queues packets."""
     registers = world.host.registers
     tag = world.host.effects[at + 1]
     value = world.host.effects[at + 2]
@@ -216,38 +216,38 @@ def _send_all_slowly(world: World, state: Any, node: int, at: int, direct: bool)
     if not direct and not packets.has_packet_room(world.packets, registers, nodes):
         return GROW_PACKETS
     size_bytes = item_bytes(world.item_class, world.network, state, tag, value)
-    what = ~value
+    packet = ~value
     for i in range(1, nodes):
         target = node + i
         if target >= nodes:
             target -= nodes
         if not direct:
-            what = packets.new_packet(world.packets, registers, node)
-            packets.add_item(world.packets, registers, what, NONE, tag, value)
-        _transmit(world, node, target, what, size_bytes)
+            packet = packets.new_packet(world.packets, registers, node)
+            packets.add_item(world.packets, registers, packet, NONE, tag, value)
+        _transmit(world, node, target, packet, size_bytes)
     return FINISHED
 
 
 @compiled.function(inline=False)
-def _transmit(world: World, node: int, target: int, what: int, size_bytes: int) -> None:
-    """Put one packet on its way: through the sender's queue, then the link, perhaps twice."""
-    if what >= 0:
+def _transmit(world: World, node: int, target: int, argument: int, size_bytes: int) -> None:
+    """Send one packet: through the sender's queue, then the link, perhaps twice."""
+    if argument >= 0:
         # The sender's own copy: the packet is freed below if every other one is lost.
-        world.packets.packet[what, packets.COPIES] += 1
+        world.packets.packet[argument, packets.COPIES] += 1
     if world.node[node, layout.BLOCKED_UNTIL_NS] < FOR_EVER_NS:
-        _transmit_copies(world, node, target, what, size_bytes)
-    if what >= 0:
-        packets.end_copy(world.packets, world.host.registers, what, 1)
+        _transmit_copies(world, node, target, argument, size_bytes)
+    if argument >= 0:
+        packets.end_copy(world.packets, world.host.registers, argument, 1)
 
 
 @compiled.function()
-def _transmit_copies(world: World, node: int, target: int, what: int, size_bytes: int) -> None:
+def _transmit_copies(world: World, node: int, target: int, argument: int, size_bytes: int) -> None:
     links = world.network
     size_bytes += links.setting[network.PACKET_BYTES]
     world.host.registers[layout.PACKETS] += 1
     world.host.registers[layout.BYTES_SENT] += size_bytes
     world.host.registers[layout.PACKETS_SIZED + _size_step(size_bytes)] += 1
-    packets.count_sent(world.packets, world.host, world.trace, world.item_class, node, what)
+    packets.count_sent(world.packets, world.host, world.trace, world.item_class, node, argument)
     leaves_ns = world.host.registers[contract.NOW_NS]
     if links.setting[network.QUEUED] != 0:
         second = world.host.registers[layout.SECOND_CHANNEL] != 0
@@ -264,7 +264,7 @@ def _transmit_copies(world: World, node: int, target: int, what: int, size_bytes
         copies = 2
     row, column = node, target
     if links.setting[network.PER_MESSAGE] != 0:
-        slot = packets.first_message(world.packets, world.item_class, what)
+        slot = packets.first_message(world.packets, world.item_class, argument)
         number = target
         if slot != NONE:
             row = int(world.host.name[2 * slot + contract.SOURCE]) + compiled.ZERO
@@ -275,8 +275,8 @@ def _transmit_copies(world: World, node: int, target: int, what: int, size_bytes
         if time_ns == network.LOST:
             world.host.registers[layout.PACKETS_LOST] += 1
         else:
-            packets.refer(world.packets, world.message, world.item_class, what)
-            queue.push_one(world.queue, time_ns, ARRIVAL | target, what)
+            packets.refer(world.packets, world.message, world.item_class, argument)
+            queue.push_one(world.queue, time_ns, ARRIVAL | target, argument)
     if world.node[node, layout.SENDS_LEFT] > 0:
         world.node[node, layout.SENDS_LEFT] -= 1
         if world.node[node, layout.SENDS_LEFT] == 0:
@@ -285,14 +285,14 @@ def _transmit_copies(world: World, node: int, target: int, what: int, size_bytes
 
 @compiled.function(inline=False)
 def crash(world: World, node: int) -> None:
-    """The node stops for good, and the others learn it after their detection delays."""
+    """Stop the node permanently, and report it to the others after their detection delays."""
     registers = world.host.registers
     if world.node[node, layout.BLOCKED_UNTIL_NS] == FOR_EVER_NS:
         return
     world.node[node, layout.BLOCKED_UNTIL_NS] = FOR_EVER_NS
     world.node[node, layout.HELD] = 0
     if registers[layout.HERE] == node:
-        # A crash in mid-send: what the handler asked for after this packet never happens.
+        # A crash in mid-send: the effects after this packet never happen.
         registers[contract.LENGTH] = registers[layout.EFFECT]
         registers[layout.ARRIVED] = 0
     if registers[layout.RECORDING] != 0:
@@ -343,7 +343,7 @@ def _carry_out_other(world: World, state: Any, node: int, at: int) -> int:
 
 @compiled.function()
 def _send(world: World, state: Any, node: int, at: int) -> int:
-    """Items to one node, in as many packets as the MTU asks for."""
+    """Items to one node, in as many packets as the MTU requires."""
     effects = world.host.effects
     target = effects[at + 1]
     count = effects[at + 2]

@@ -1,7 +1,7 @@
-"""Where everything is: columns of messages and nodes, registers, statuses, kinds of events.
+"""Memory layout: columns of messages and nodes, registers, statuses, kinds of events.
 
 Values that belong together share an array with named columns: compile time is paid by the array,
-and a message or a node is touched as a whole.
+and a message or a node is read as a whole.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REFERENCES: Final = 1
 NUMBER: Final = 2  # in order of broadcast
 LABEL: Final = 3  # the replayed event, or -1
 FLAGGED: Final = 4  # 1: some delivery of it was out of order; 3: one that was not tagged
-DELIVERED: Final = 5  # how many nodes have delivered it
+DELIVERED: Final = 5  # number of nodes that have delivered it
 MESSAGE_WORDS: Final = 8  # a cache line
 
 # Columns of ``node``.
@@ -28,7 +28,7 @@ HELD: Final = 1  # messages received and neither delivered nor dropped
 BUSY_UNTIL_NS: Final = 2  # when its send queue is empty
 BLOCKED_UNTIL_NS: Final = 3  # end of its pause; FOR_EVER_NS once crashed
 SENDS_LEFT: Final = 4  # packets until it crashes in mid-send; negative: never
-BEHIND: Final = 5  # the oracle's: whether it knows of more than it has delivered
+BEHIND: Final = 5  # the oracle's: whether its past exceeds what it has delivered
 GAPS: Final = 6  # the oracle's: bits set in its row of ``beyond``
 LATEST: Final = 7  # the oracle's: number of its latest broadcast, or -1
 NODE_WORDS: Final = 8  # a cache line
@@ -66,7 +66,7 @@ ITEM_FREE: Final = BROADCASTS + 25
 ITEM_HIGH: Final = BROADCASTS + 26
 # Faults, trace or replay: arrivals take the general path, not the fast one.
 SLOW_PATH: Final = BROADCASTS + 27
-# The packets being sent go on the node's second channel.
+# The packets being sent use the node's second channel.
 SECOND_CHANNEL: Final = BROADCASTS + 28
 # The delivery tagged last, and violations that the protocol did not tag.
 TAGGED: Final = BROADCASTS + 29
@@ -85,9 +85,9 @@ VIOLATIONS_TIMED: Final = PACKETS_SIZED + SIZES_MAX + 1
 TIMED_STEP_NS: Final = 10_000_000_000
 TIMED_MAX: Final = 63
 REGISTERS: Final = VIOLATIONS_TIMED + TIMED_MAX + 1
-# Behind them, one register a node: the messages of the largest packet that it has sent.
+# After them, one register a node: the messages of the largest packet that it has sent.
 
-# What ``loop.run`` returns.
+# Return values of ``loop.run``.
 FINISHED: Final = 0
 GROW_QUEUE: Final = 1
 GROW_SLOTS: Final = 2
@@ -95,8 +95,8 @@ GROW_PACKETS: Final = 4
 GROW_ORACLE: Final = 5
 FLUSH_TRACE: Final = 6
 EFFECTS_OVERFLOW: Final = 7
-PAUSED: Final = 8  # the time slice is over: report progress and go on
-DRAW: Final = 10  # what was drawn for the network is used up
+PAUSED: Final = 8  # the time slice is over: report progress and continue
+DRAW: Final = 10  # the numbers drawn for the network are used up
 
 # Kinds of events, above the node in ``where`` of a queue entry.
 ARRIVAL: Final = 0 << queue.WHERE_BITS
@@ -105,4 +105,4 @@ TIMER: Final = 2 << queue.WHERE_BITS
 FAULT: Final = 3 << queue.WHERE_BITS
 SUSPECT: Final = 4 << queue.WHERE_BITS
 START: Final = 5 << queue.WHERE_BITS
-ISSUE_LATE: Final = 6 << queue.WHERE_BITS  # a broadcast outside the schedule: put off, replayed
+ISSUE_LATE: Final = 6 << queue.WHERE_BITS  # a broadcast outside the schedule: postponed, replayed

@@ -1,7 +1,7 @@
 """The engine loop: one for every protocol, compiled once for each state class.
 
 ``run`` takes events in order, calls the protocol's handlers and carries out their effects. When
-an array is too small it returns what must grow, with its place kept in ``host.registers``;
+an array is too small it returns which one must grow, with its place kept in ``host.registers``;
 ``sim.run`` grows it and calls again. Nothing is drawn or changed twice.
 """
 
@@ -41,7 +41,7 @@ from precedes.sim.engine.world import (
     World,
 )
 
-# Events between the look ahead and the event itself.
+# Events between the prefetch and the event itself.
 AHEAD: Final = 12
 
 BROADCAST_KIND: Final = int(EventKind.BROADCAST)
@@ -49,7 +49,7 @@ RECEIVE_KIND: Final = int(EventKind.RECEIVE)
 
 
 def run(world: World, state: Any, slice_events: int) -> int:
-    """Go on until the queue is empty, something must grow, or the slice is over."""
+    """Process events until the queue is empty, something must grow, or the slice is over."""
     events = world.queue
     registers = world.host.registers
     for _ in range(slice_events):
@@ -68,26 +68,26 @@ def run(world: World, state: Any, slice_events: int) -> int:
         registers[contract.NOW_NS] = time_ns
         node = queue.node_of(event)
         kind = queue.kind_of(events, event)
-        what = queue.what_of(events, event)
+        subject = queue.argument_of(events, event)
         if event & queue.OTHER == 0 and registers[layout.SLOW_PATH] == 0:
-            status = _arrive_quickly(world, state, node, ~what, time_ns)
+            status = _arrive_quickly(world, state, node, ~subject, time_ns)
         else:
-            status = _process(world, state, kind, node, what)
+            status = _process(world, state, kind, node, subject)
         if status != FINISHED:
             queue.unpop(events)
             return status
         queue.release(events, event)
         if kind == ISSUE:
-            workload.schedule_next(world.workload, events, what)
+            workload.schedule_next(world.workload, events, subject)
     return PAUSED
 
 
 @compiled.function()
 def _look_ahead(events: Queue, state: Any) -> None:
-    """Tell the protocol of an event to come, in groups so large that buckets are.
+    """Prefetch for an event to come, in groups so large that buckets are.
 
-    What it will read is far away in memory then. In small groups all of it is near, and looking
-    into the next bucket cost W more than it brought.
+    The state that it will read is not in the cache then. In small groups it is, and looking
+    into the next bucket costs more than it gains.
     """
     place = events.mark[queue.POSITION] + AHEAD
     if place < events.mark[queue.COUNT]:
@@ -119,52 +119,52 @@ def _arrive_quickly(world: World, state: Any, node: int, slot: int, time_ns: int
 
 
 @compiled.function(inline=False)
-def _process(world: World, state: Any, kind: int, node: int, what: int) -> int:
+def _process(world: World, state: Any, kind: int, node: int, argument: int) -> int:
     """Any event, on the general path."""
     registers = world.host.registers
     registers[layout.HERE] = node
     if rows.needs_flush(world.trace, registers, world.inbox.size + world.node.shape[0]):
         return FLUSH_TRACE
     if kind == FAULT:
-        return _fail(world, what)
+        return _fail(world, argument)
     if world.node[node, layout.BLOCKED_UNTIL_NS] > registers[contract.NOW_NS]:
-        return _hold_back(world, kind, node, what)
+        return _hold_back(world, kind, node, argument)
     if kind == ARRIVAL:
-        return _arrive(world, state, node, what)
+        return _arrive(world, state, node, argument)
     if kind in (ISSUE, ISSUE_LATE):
-        return _issue(world, state, node, NONE if kind == ISSUE else what)
+        return _issue(world, state, node, NONE if kind == ISSUE else argument)
     if kind == START:
         contract.start(state, node, world.host)
     elif kind == TIMER:
-        contract.on_timer(state, node, what, world.host)
+        contract.on_timer(state, node, argument, world.host)
     elif kind == SUSPECT:
-        contract.on_crash(state, node, what, world.host)
+        contract.on_crash(state, node, argument, world.host)
     return FINISHED
 
 
 @compiled.function()
-def _arrive(world: World, state: Any, node: int, what: int) -> int:
-    """Hand a packet to the protocol: ``what`` is ~slot, or the number of a packet."""
+def _arrive(world: World, state: Any, node: int, argument: int) -> int:
+    """Pass a packet to the protocol: ``argument`` is ~slot, or the number of a packet."""
     inbox = world.inbox
     count = 1
-    if what < 0:
+    if argument < 0:
         inbox[0] = 0
-        inbox[1] = ~what
-        sender = int(world.host.name[2 * (~what) + contract.SOURCE])
+        inbox[1] = ~argument
+        sender = int(world.host.name[2 * (~argument) + contract.SOURCE])
     else:
-        sender = world.packets.packet[what, packets.SENDER]
-        count = packets.unpack(world.packets, inbox, what)
+        sender = world.packets.packet[argument, packets.SENDER]
+        count = packets.unpack(world.packets, inbox, argument)
     contract.receive(state, node, sender, inbox, count, world.host)
     world.host.registers[layout.ARRIVED] = count
-    _count_arrival(world, node, what, count)
+    _count_arrival(world, node, argument, count)
     return FINISHED
 
 
 @compiled.function()
-def _count_arrival(world: World, node: int, what: int, count: int) -> None:
-    """Count what arrived, let references that are not the protocol's go, free the packet."""
+def _count_arrival(world: World, node: int, argument: int, count: int) -> None:
+    """Count what arrived, end references that are not the protocol's, free the packet."""
     registers = world.host.registers
-    number = NONE if what < 0 else world.packets.packet[what, packets.PACKET_NUMBER]
+    number = NONE if argument < 0 else world.packets.packet[argument, packets.PACKET_NUMBER]
     for i in range(count):
         item_class = world.item_class[world.inbox[2 * i]]
         slot = world.inbox[2 * i + 1]
@@ -178,13 +178,13 @@ def _count_arrival(world: World, node: int, what: int, count: int) -> None:
                 rows.record_message(world.trace, world.host, RECEIVE_KIND, node, slot, number)
         elif item_class == contract.REFERENCE:
             packets.end_reference(world.message, registers, slot)
-    if what >= 0:
-        packets.end_copy(world.packets, registers, what, 1)
+    if argument >= 0:
+        packets.end_copy(world.packets, registers, argument, 1)
 
 
 @compiled.function()
 def _issue(world: World, state: Any, node: int, label: int) -> int:
-    """The application at this node broadcasts."""
+    """Broadcast for the application at this node."""
     number = world.host.registers[layout.BROADCASTS]
     if not oracle.has_room(world.oracle, number):
         return GROW_ORACLE
@@ -219,7 +219,7 @@ def _issue(world: World, state: Any, node: int, label: int) -> int:
 
 @compiled.function()
 def _fail(world: World, row: int) -> int:
-    """A line of the fault schedule comes true."""
+    """Apply one scheduled fault."""
     schedule = world.faults.schedule
     node = schedule[row, FAULT_NODE]
     until_ns = schedule[row, FAULT_UNTIL_NS]
@@ -236,8 +236,8 @@ def _fail(world: World, row: int) -> int:
 
 
 @compiled.function()
-def _hold_back(world: World, kind: int, node: int, what: int) -> int:
-    """An event for a node that cannot act: put it off, or let it go if the node has crashed."""
+def _hold_back(world: World, kind: int, node: int, argument: int) -> int:
+    """Postpone an event for a node that cannot act, or drop it if the node has crashed."""
     if not queue.has_room(world.queue, 2):
         return GROW_QUEUE
     until_ns = world.node[node, layout.BLOCKED_UNTIL_NS]
@@ -245,20 +245,20 @@ def _hold_back(world: World, kind: int, node: int, what: int) -> int:
         if kind == ISSUE:
             # The broadcasts after it do not wait for this node.
             kind = ISSUE_LATE
-            what = NONE
-        queue.push_one(world.queue, until_ns, kind | node, what)
+            argument = NONE
+        queue.push_one(world.queue, until_ns, kind | node, argument)
         return FINISHED
-    if kind == ARRIVAL and what < 0:
-        packets.end_reference(world.message, world.host.registers, ~what)
+    if kind == ARRIVAL and argument < 0:
+        packets.end_reference(world.message, world.host.registers, ~argument)
     elif kind == ARRIVAL:
-        count = packets.unpack(world.packets, world.inbox, what)
+        count = packets.unpack(world.packets, world.inbox, argument)
         for i in range(count):
             if world.item_class[world.inbox[2 * i]] < contract.NUMBER:
                 packets.end_reference(world.message, world.host.registers, world.inbox[2 * i + 1])
-        packets.end_copy(world.packets, world.host.registers, what, 1)
+        packets.end_copy(world.packets, world.host.registers, argument, 1)
     return FINISHED
 
 
-# Of the state the address alone: it has up to a hundred arrays, of which a helper reads a few. The
+# The state is passed by address: it has up to a hundred arrays, of which a helper reads a few. The
 # world's arrays are few, and by value Numba keeps more of them in registers.
 ENTRY: Final = compiled.Entry(run, label="the simulator", job="simulator", by_reference=("state",))

@@ -1,7 +1,7 @@
-"""The network of a simulation: how long a packet travels, and whether it arrives.
+"""The network of a simulation: travel times and losses of packets.
 
-What is random is drawn beforehand, in Python and by the thousand, into arrays that the engine
-uses up one by one; it stops to have them filled again. A law of delay is therefore a matter of
+Random numbers are drawn beforehand, in Python and by the thousand, into arrays that the engine
+consumes one by one; it stops to have them refilled. A law of delay therefore concerns
 ``sim.inputs.network`` alone, and nothing here is compiled for it.
 """
 
@@ -34,27 +34,27 @@ PLAIN: Final = 10  # no loss, duplication, order, queue or faults: the quick loo
 PER_MESSAGE: Final = 11  # ``matrix_ns`` has delays of messages
 SETTINGS: Final = 12
 
-MESSAGE_DELAYS: Final = 1024  # of a source, which come again after so many messages
+MESSAGE_DELAYS: Final = 1024  # of a source, which repeat after this many messages
 
 # A delay of zero would tie an arrival with its own cause, and a normal law has negative values.
 DELAY_NS_MIN: Final = 1_000
-# The logarithm of a year: beyond it lies the tail of a lognormal law that no clock could hold.
+# The logarithm of a year: beyond it is the tail of a lognormal law that no clock could hold.
 LOG_NS_MAX: Final = 38.0
 LOST: Final = -1
 
-# What a packet may use up: it is repeated or not, and each of two copies is lost or not.
+# Draws of a packet at most: it is repeated or not, and each of two copies is lost or not.
 DELAYS_PER_PACKET: Final = 2
 CHANCES_PER_PACKET: Final = 3
 
 
 class Network(NamedTuple):
-    """Parameters, what was drawn, and what the links remember; what is of no use is empty."""
+    """Parameters, drawn numbers, and state of links; unused arrays are empty."""
 
     number: NDArray[np.float64]
     setting: NDArray[np.int64]
     delay_ns: NDArray[np.int64]  # drawn for the packets to come
     chance: NDArray[np.float64]  # uniform, drawn for the packets to come
-    # Link -> delay, if each has one for good; or source, number modulo MESSAGE_DELAYS -> delay.
+    # Link -> delay, if each has a fixed one; or source, number modulo MESSAGE_DELAYS -> delay.
     matrix_ns: NDArray[np.int64]
     last_arrival_ns: NDArray[np.int64]  # link -> latest arrival, when FIFO
     cut_until_ns: NDArray[np.int64]  # link -> end of its cut; negative: packets wait for it
@@ -63,7 +63,7 @@ class Network(NamedTuple):
 
 @compiled.function()
 def needs_draws(network: Network, packets: int) -> bool:
-    """Whether what was drawn might not be enough for that many packets."""
+    """Return whether the drawn numbers might not be enough for that many packets."""
     setting = network.setting
     delays = network.delay_ns.size - setting[DELAYS_USED] - DELAYS_PER_PACKET * packets
     chances = network.chance.size - setting[CHANCES_USED] - CHANCES_PER_PACKET * packets
@@ -72,7 +72,7 @@ def needs_draws(network: Network, packets: int) -> bool:
 
 @compiled.function()
 def travel_ns(network: Network, row: int, column: int) -> int:
-    """How long the next packet is on the way: a packet of this link, or with this message."""
+    """The travel time of the next packet: of a packet of this link, or with this message."""
     if network.matrix_ns.size > 0:
         return network.matrix_ns[row, column]
     used = network.setting[DELAYS_USED]
@@ -82,7 +82,7 @@ def travel_ns(network: Network, row: int, column: int) -> int:
 
 @compiled.function()
 def happens(network: Network, probability: float) -> bool:
-    """Whether something of this probability happens now."""
+    """Return whether something of this probability happens now."""
     if probability == 0.0:
         return False
     used = network.setting[CHANCES_USED]
@@ -92,7 +92,7 @@ def happens(network: Network, probability: float) -> bool:
 
 @compiled.function()
 def busy_ns(network: Network, size_bytes: int) -> int:
-    """How long a packet keeps its sender's queue busy."""
+    """The time for which a packet occupies its sender's queue."""
     setting = network.setting
     return setting[TRANSMISSION_NS] + size_bytes * setting[BYTE_PS] // 1000
 
@@ -101,7 +101,7 @@ def busy_ns(network: Network, size_bytes: int) -> int:
 def arrival_ns(
     network: Network, source: int, target: int, leaves_ns: int, row: int, column: int
 ) -> int:
-    """When a packet that leaves then arrives, or LOST; see ``travel_ns``."""
+    """The arrival time of a packet that leaves then, or LOST; see ``travel_ns``."""
     if happens(network, network.number[LOSS]):
         return LOST
     if network.cut_until_ns.size > 0:
@@ -122,9 +122,9 @@ def arrival_ns(
 
 @compiled.function()
 def expiry_ns(network: Network, now_ns: int, delay_ns: int) -> int:
-    """When a timer set now runs out.
+    """The expiry of a timer set now.
 
-    With queues, timers come before packets that arrive at the same time: a packet is given to its
+    With queues, timers come before packets that arrive at the same time: a packet is passed to its
     link when it leaves the queue, long after it was sent. Timers end at even nanoseconds for that,
     packets arrive at odd ones.
     """

@@ -1,24 +1,24 @@
-"""The oracle in the loop: is this delivery in causal order? Exact, and optional.
+"""The oracle in the loop, which judges each delivery: exact, and optional.
 
 It uses none of the protocol's clocks. Broadcasts of one node are totally ordered, so a causal
-past is always a prefix of every node's broadcasts and one number per node says it exactly:
+past is always a prefix of every node's broadcasts and one number per node describes it exactly:
 
-- ``known[p, q]``: how many broadcasts of q lie in the past of p's next broadcast;
+- ``known[p, q]``: number of broadcasts of q in the past of p's next broadcast;
 - ``past[m, q]``: the same for message m, taken when m is broadcast;
-- ``contiguous[p, q]``: how many broadcasts of q node p has delivered without a gap.
+- ``contiguous[p, q]``: number of broadcasts of q that node p has delivered without a gap.
 
-Node p delivers m in order iff ``contiguous[p] >= past[m]`` everywhere. While it does, what p knows
-is what it has delivered, and one entry is all that changes; ``known`` is looked at only between
-an error and the arrival of what was missing, when the node is *behind*. What p delivers beyond a
-gap is kept in one bit per node and message.
+Node p delivers m in order iff ``contiguous[p] >= past[m]`` everywhere. As long as it does,
+``known`` equals what it has delivered, and one entry is all that changes; ``known`` is compared
+only between an error and the arrival of the missing message, when the node is *behind*. Deliveries
+beyond a gap is kept in one bit per node and message.
 
 The comparison costs an entry per node. A quicker test answers nearly always: of a past, only the
 messages still in flight can be missing anywhere, and they have small slot numbers. One bit per
 slot says which of them node p has delivered (``done``) and which lie in the past of m: if the
-second set lies within the first, m is in order, and if m's own bit was not set before, it is no
-duplicate. This holds as long as a slot is reused only after everybody has delivered its message;
-the first lost message turns the quick test off for good. A message that is broadcast while one
-with a large slot number is in flight, of which no bit could tell, gets no quick answer.
+second set lies within the first, m is in order, and if m's own bit was not set before, it is not a
+duplicate. This holds as long as a slot is reused only after all have delivered its message;
+the first lost message turns the quick test off permanently. A message that is broadcast while one
+with a large slot number is in flight, which has no bit, gets no quick answer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ QUICK_WORDS: Final = 4
 QUICK_SLOTS: Final = 64 * QUICK_WORDS
 # Places in ``quick``.
 OFF: Final = 0  # whether the test is off
-UNTOLD: Final = 1  # messages in flight that have no bit
+UNTRACKED: Final = 1  # messages in flight that have no bit
 FIRST_DONE: Final = 2
 
 IN_ORDER: Final = 0
@@ -57,7 +57,7 @@ class Oracle(NamedTuple):
 
 
 def allocate(*, on: bool, nodes: int, slots: int, messages: int) -> Oracle:
-    """An oracle for a run; ``messages`` is how many broadcasts it can tell apart."""
+    """An oracle for a run; ``messages`` is the number of broadcasts that it can distinguish."""
     n, k, m = (nodes, slots, messages) if on else (0, 0, 0)
     # Rows are padded as clocks are: whole vectors compare without a remainder.
     width = -(-n // 32) * 32
@@ -73,13 +73,13 @@ def allocate(*, on: bool, nodes: int, slots: int, messages: int) -> Oracle:
 
 @compiled.function()
 def is_on(oracle: Oracle) -> bool:
-    """Whether there is anything to judge."""
+    """Return whether the oracle is enabled."""
     return oracle.known.size > 0
 
 
 @compiled.function(inline=False)
 def has_room(oracle: Oracle, number: int) -> bool:
-    """Whether a message of this number can be told apart."""
+    """Return whether a message of this number can be distinguished."""
     return not is_on(oracle) or number < oracle.successor.size
 
 
@@ -87,9 +87,9 @@ def has_room(oracle: Oracle, number: int) -> bool:
 def on_broadcast(
     oracle: Oracle, word: Int64s, node: int, slot: int, number: int, everywhere: bool
 ) -> None:
-    """Take the past of the new message, then make the message part of it.
+    """Store the past of the new message, then make the message part of it.
 
-    ``everywhere`` says whether everybody has delivered the message that had the slot before.
+    ``everywhere``: all have delivered the message that had the slot before.
     """
     if not is_on(oracle):
         return
@@ -110,28 +110,28 @@ def on_broadcast(
     if slot < QUICK_SLOTS:
         _reuse_bit(oracle.quick, node, slot, oracle.known.shape[0], behind)
     else:
-        oracle.quick[UNTOLD] += 1
+        oracle.quick[UNTRACKED] += 1
 
 
 @compiled.function()
 def _reuse_bit(quick: Int64s, node: int, slot: int, nodes: int, behind: bool) -> None:
-    """The slot's bit now stands for the new message, which its source alone has delivered."""
+    """Assign the slot's bit to the new message, which its source alone has delivered."""
     bit = np.int64(1) << np.int64(slot & 63)
     place = FIRST_DONE + (slot >> 6)
     for row in range(nodes + QUICK_SLOTS):
         quick[place + QUICK_WORDS * row] &= ~bit
     first_past = FIRST_DONE + QUICK_WORDS * (nodes + slot)
     for i in range(QUICK_WORDS):
-        # A node that is behind knows more than it has delivered: no quick answer then.
+        # The past of a node that is behind exceeds its deliveries: no quick answer then.
         done = quick[FIRST_DONE + QUICK_WORDS * node + i]
-        quick[first_past + i] = np.int64(-1) if behind or quick[UNTOLD] > 0 else done
+        quick[first_past + i] = np.int64(-1) if behind or quick[UNTRACKED] > 0 else done
     quick[place + QUICK_WORDS * node] |= bit
 
 
 @compiled.function()
 def _quickly_in_order(oracle: Oracle, node: int, slot: int) -> bool:
-    """Whether node has delivered all of the message's past, and not the message itself, if that
-    can be told from bits."""
+    """Return whether node has delivered all of the message's past but not the message, if the
+    bits can prove it."""
     quick = oracle.quick
     past = FIRST_DONE + QUICK_WORDS * (oracle.known.shape[0] + slot)
     done = FIRST_DONE + QUICK_WORDS * node
@@ -149,10 +149,10 @@ def _quickly_in_order(oracle: Oracle, node: int, slot: int) -> bool:
 def on_deliver(
     oracle: Oracle, word: Int64s, node: int, slot: int, number: int, source: int, sequence: int
 ) -> int:
-    """Judge one delivery and take it into account."""
+    """Judge one delivery and update the state."""
     quick = slot < QUICK_SLOTS and _quickly_in_order(oracle, node, slot)
     if quick and word[node, layout.BEHIND] == 0:
-        # All before it of the same source is in its past: the entry need not be looked at.
+        # All before it of the same source is in its past: the entry need not be compared.
         oracle.contiguous[node, source] = sequence
         return IN_ORDER
     return _on_deliver_late(oracle, word, node, slot, number, source, sequence)
@@ -160,9 +160,9 @@ def on_deliver(
 
 @compiled.function(inline=False)
 def on_everywhere(oracle: Oracle, slot: int) -> None:
-    """All nodes have delivered the message: nobody can miss it any more."""
+    """All nodes have delivered the message: it can no longer be missing anywhere."""
     if slot >= QUICK_SLOTS:
-        oracle.quick[UNTOLD] -= 1
+        oracle.quick[UNTRACKED] -= 1
 
 
 @compiled.function(inline=False)
@@ -206,7 +206,7 @@ def _on_deliver_late(
 
 @compiled.function(inline=False)
 def _close_gap(oracle: Oracle, word: Int64s, node: int, number: int, source: int) -> None:
-    """Count the message, and those of its source behind it that came too early."""
+    """Count the message, and later ones of its source that arrived early."""
     while True:
         oracle.contiguous[node, source] += 1
         number = oracle.successor[number]

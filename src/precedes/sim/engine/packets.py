@@ -1,4 +1,4 @@
-"""Messages and packets in flight: who refers to them, and when their rows are free again."""
+"""Messages and packets in flight: reference counts and free rows."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def allocate_packets(count: int) -> Packets:
 
 @compiled.function()
 def _take_row(table: Int64s, registers: Int64s, free: int) -> int:
-    """A row that is free, or one that was never used; the caller has made sure of the room.
+    """A free row, or one that was never used; the caller has checked the room.
 
     ``free`` is where the registers have the head of the list of free rows, which are linked by
-    their first words; how many rows were ever used comes next.
+    their first words, followed by the number of rows ever used.
     """
     row = registers[free]
     if row != NONE:
@@ -69,7 +69,7 @@ def take_slot(message: Int64s, registers: Int64s) -> int:
 
 @compiled.function()
 def end_reference(message: Int64s, registers: Int64s, slot: int) -> None:
-    """One reference less; the last one frees the slot."""
+    """End one reference; the last one frees the slot."""
     references = message[slot, layout.REFERENCES] - 1
     message[slot, layout.REFERENCES] = references
     if references == 0:
@@ -78,13 +78,13 @@ def end_reference(message: Int64s, registers: Int64s, slot: int) -> None:
 
 @compiled.function()
 def delivery_key(message: Int64s, node: int, slot: int) -> int:
-    """A number that no other delivery of the run has."""
+    """A number that identifies a delivery of the run."""
     return (message[slot, layout.NUMBER] << queue.WHERE_BITS) | node
 
 
 @compiled.function()
 def has_packet_room(packets: Packets, registers: Int64s, items: int) -> bool:
-    """Whether that many packets of together that many items fit; a packet has an item or more."""
+    """Return whether this many packets with this many items fit; a packet has an item or more."""
     unused = min(
         packets.packet.shape[0] - registers[layout.PACKET_HIGH],
         packets.item.shape[0] - registers[layout.ITEM_HIGH],
@@ -94,7 +94,7 @@ def has_packet_room(packets: Packets, registers: Int64s, items: int) -> bool:
 
 @compiled.function(inline=False)
 def new_packet(packets: Packets, registers: Int64s, sender: int) -> int:
-    """An empty packet; the caller has asked ``has_packet_room``."""
+    """An empty packet; the caller has checked ``has_packet_room``."""
     packet = _take_row(packets.packet, registers, layout.PACKET_FREE)
     packets.packet[packet, SENDER] = sender
     packets.packet[packet, FIRST_ITEM] = NONE
@@ -120,7 +120,7 @@ def add_item(
 
 @compiled.function(inline=False)
 def unpack(packets: Packets, inbox: Int64s, packet: int) -> int:
-    """Write the items of a packet into the inbox; returns how many they are."""
+    """Write the items of a packet into the inbox; return their number."""
     item = packets.packet[packet, FIRST_ITEM]
     count = 0
     while item != NONE:
@@ -132,11 +132,11 @@ def unpack(packets: Packets, inbox: Int64s, packet: int) -> int:
 
 
 @compiled.function(inline=False)
-def first_message(packets: Packets, item_class: Int64s, what: int) -> int:
+def first_message(packets: Packets, item_class: Int64s, argument: int) -> int:
     """The first message that a packet carries or names, or NONE."""
-    if what < 0:
-        return ~what
-    item = packets.packet[what, FIRST_ITEM]
+    if argument < 0:
+        return ~argument
+    item = packets.packet[argument, FIRST_ITEM]
     while item != NONE:
         if item_class[packets.item[item, TAG]] < contract.NUMBER:
             return packets.item[item, VALUE]
@@ -145,13 +145,13 @@ def first_message(packets: Packets, item_class: Int64s, what: int) -> int:
 
 
 @compiled.function(inline=False)
-def refer(packets: Packets, message: Int64s, item_class: Int64s, what: int) -> None:
-    """A copy of a packet is under way: its messages are referred to once more."""
-    if what < 0:
-        message[~what, layout.REFERENCES] += 1
+def refer(packets: Packets, message: Int64s, item_class: Int64s, argument: int) -> None:
+    """Count one more reference to the messages of a packet that is copied."""
+    if argument < 0:
+        message[~argument, layout.REFERENCES] += 1
         return
-    packets.packet[what, COPIES] += 1
-    item = packets.packet[what, FIRST_ITEM]
+    packets.packet[argument, COPIES] += 1
+    item = packets.packet[argument, FIRST_ITEM]
     while item != NONE:
         if item_class[packets.item[item, TAG]] < contract.NUMBER:
             message[packets.item[item, VALUE], layout.REFERENCES] += 1
@@ -160,7 +160,7 @@ def refer(packets: Packets, message: Int64s, item_class: Int64s, what: int) -> N
 
 @compiled.function(inline=False)
 def end_copy(packets: Packets, registers: Int64s, packet: int, copies: int) -> None:
-    """So many copies of a packet less; with the last one, the packet and its items are free."""
+    """End copies of a packet; with the last one, the packet and its items are free."""
     packets.packet[packet, COPIES] -= copies
     if packets.packet[packet, COPIES] > 0:
         return
@@ -174,18 +174,18 @@ def end_copy(packets: Packets, registers: Int64s, packet: int, copies: int) -> N
 
 @compiled.function(inline=False)
 def count_sent(
-    packets: Packets, host: Host, trace: Int64s, item_class: Int64s, node: int, what: int
+    packets: Packets, host: Host, trace: Int64s, item_class: Int64s, node: int, argument: int
 ) -> None:
     """Count the messages of a packet that is sent, and record them if packets are."""
     registers = host.registers
-    if what < 0:
+    if argument < 0:
         registers[layout.MESSAGES_SENT] += 1
         registers[layout.PACKETS_OF + 1] += 1
         registers[layout.REGISTERS + node] = max(registers[layout.REGISTERS + node], 1)
         return
     before = registers[layout.MESSAGES_SENT]
-    packets.packet[what, PACKET_NUMBER] = registers[layout.PACKETS]
-    item = packets.packet[what, FIRST_ITEM]
+    packets.packet[argument, PACKET_NUMBER] = registers[layout.PACKETS]
+    item = packets.packet[argument, FIRST_ITEM]
     while item != NONE:
         if item_class[packets.item[item, TAG]] == contract.MESSAGE:
             registers[layout.MESSAGES_SENT] += 1

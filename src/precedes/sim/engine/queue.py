@@ -1,8 +1,8 @@
 """The event queue: a ring of short time buckets, exact in (time, order of insertion).
 
 An event in the ring is one word: its time within the bucket, its node, and a number, which is the
-slot of a message straight from its source, as nearly all events are, or an entry of a table that
-says what else happens. Eight of them share a cache line, and a bucket keeps its own in blocks of
+slot of a message straight from its source, as nearly all events are, or an entry of a table for
+other events. Eight of them share a cache line, and a bucket keeps its own in blocks of
 two lines, so that a large group's events are written and read in streams.
 
 Events beyond the ring wait in a coarse ring of linked entries, and the very late ones in a list. A
@@ -43,7 +43,7 @@ TIME_MASK: Final = (1 << BUCKET_BITS) - 1
 # on every hop of a list.
 TIME: Final = 0
 WHERE: Final = 1  # the node; above WHERE_BITS, the kind of event
-WHAT: Final = 2
+ARGUMENT: Final = 2
 LINK: Final = 3
 WORDS: Final = 4
 
@@ -79,7 +79,7 @@ class Queue(NamedTuple):
     """Entries, the two rings, blocks of events, and the open bucket in order of time."""
 
     entry: NDArray[np.int64]
-    ring: NDArray[np.int32]  # bucket -> where its last block is filled up to, or 0
+    ring: NDArray[np.int32]  # bucket -> end of its last block, or 0
     coarse: NDArray[np.int32]
     block: NDArray[np.int64]
     opened: NDArray[np.int64]
@@ -89,14 +89,14 @@ class Queue(NamedTuple):
 
 
 def check_slots(slots: int) -> None:
-    """UserError if the word of an event cannot name so many."""
+    """Raise UserError if the word of an event cannot name this many."""
     _check(slots, f"{OTHER // 2:,} messages")
 
 
 def _check(numbers: int, too_many: str) -> None:
     if numbers > OTHER:
         raise UserError(
-            f"more than {too_many} are under way at once: use fewer nodes, a lower rate or "
+            f"more than {too_many} are in flight at once: use fewer nodes, a lower rate or "
             "shorter delays"
         )
 
@@ -123,15 +123,15 @@ def allocate(capacity: int) -> Queue:
 
 @compiled.function()
 def has_room(queue: Queue, count: int) -> bool:
-    """Whether ``count`` more events fit; the engine asks before it starts to push."""
+    """Return whether ``count`` more events fit; the engine checks before it starts to push."""
     return queue.mark[SIZE] + count <= queue.opened.size
 
 
 @compiled.function()
 def push(queue: Queue, time_ns: int, node: int, slot: int) -> None:
-    """A message comes straight from its source, no earlier than the event popped last.
+    """Push the arrival of a message from its source, no earlier than the last popped event.
 
-    The caller has asked ``has_room``.
+    The caller has checked ``has_room``.
     """
     mark = queue.mark
     mark[SIZE] += 1
@@ -145,14 +145,14 @@ def push(queue: Queue, time_ns: int, node: int, slot: int) -> None:
 
 
 @compiled.function(inline=False)
-def push_one(queue: Queue, time_ns: int, where: int, what: int) -> None:
-    """Any event; a message straight from its source is ``what = ~slot``."""
-    if where <= WHERE_MASK and what < 0:
-        push(queue, time_ns, where, ~what)
+def push_one(queue: Queue, time_ns: int, where: int, argument: int) -> None:
+    """Push any event; a message straight from its source is ``argument = ~slot``."""
+    if where <= WHERE_MASK and argument < 0:
+        push(queue, time_ns, where, ~argument)
         return
     mark = queue.mark
     mark[SIZE] += 1
-    entry = _take_entry(queue, time_ns, where, what)
+    entry = _take_entry(queue, time_ns, where, argument)
     event = _event_of(queue, entry)
     if (time_ns >> HALF_BITS) - (mark[BUCKET] >> (RING_BITS - 1)) >= 2:
         _place_late(queue, entry)
@@ -163,7 +163,7 @@ def push_one(queue: Queue, time_ns: int, where: int, what: int) -> None:
 
 
 @compiled.function(inline=False)
-def _take_entry(queue: Queue, time_ns: int, where: int, what: int) -> int:
+def _take_entry(queue: Queue, time_ns: int, where: int, argument: int) -> int:
     mark = queue.mark
     entry = mark[FREE]
     if entry == NONE:
@@ -173,7 +173,7 @@ def _take_entry(queue: Queue, time_ns: int, where: int, what: int) -> int:
         mark[FREE] = queue.entry[entry + LINK]
     queue.entry[entry + TIME] = time_ns
     queue.entry[entry + WHERE] = where
-    queue.entry[entry + WHAT] = what
+    queue.entry[entry + ARGUMENT] = argument
     return entry
 
 
@@ -185,13 +185,13 @@ def _free_entry(queue: Queue, entry: int) -> None:
 
 @compiled.function()
 def _event_of(queue: Queue, entry: int) -> int:
-    """The word of the event that an entry says, but for its time."""
+    """The word of the event of an entry, without its time."""
     return ((queue.entry[entry + WHERE] & WHERE_MASK) << NODE_SHIFT) | OTHER | entry
 
 
 @compiled.function()
 def _append(queue: Queue, time_ns: int, event: int) -> None:
-    """Put an event behind the others of its bucket, which is in the ring and not open."""
+    """Append an event to its bucket, which is in the ring and not open."""
     place = (time_ns >> BUCKET_BITS) & RING_MASK
     end = int(queue.ring[place]) + compiled.ZERO
     if end & (BLOCK - 1) == 0:
@@ -202,7 +202,7 @@ def _append(queue: Queue, time_ns: int, event: int) -> None:
 
 @compiled.function()
 def _new_block(queue: Queue, end: int) -> int:
-    """A block behind the one that ends there, or behind none; returns where its events begin."""
+    """Link a block after the one that ends there, or after none; return where its events begin."""
     mark = queue.mark
     block = mark[BLOCK_FREE]
     if block == 0:
@@ -245,7 +245,7 @@ def _insert_open(queue: Queue, event: int) -> None:
 
 @compiled.function(inline=False)
 def _compact_open(queue: Queue) -> None:
-    """Forget the popped events at the front: a bucket may refill itself without end."""
+    """Drop the popped events at the front: a bucket may refill itself without end."""
     position = queue.mark[POSITION]
     count = queue.mark[COUNT] - position
     for i in range(count):
@@ -256,7 +256,7 @@ def _compact_open(queue: Queue) -> None:
 
 @compiled.function()
 def pop(queue: Queue) -> int:
-    """The event that is due next, or NONE; ``release`` it when nothing of it is needed any more."""
+    """The next event, or NONE; ``release`` it when nothing of it is needed any more."""
     mark = queue.mark
     if mark[POSITION] == mark[COUNT]:
         if mark[SIZE] == 0:
@@ -275,7 +275,7 @@ def unpop(queue: Queue) -> None:
 
 @compiled.function()
 def release(queue: Queue, event: int) -> None:
-    """Give the popped event back."""
+    """Free a popped event."""
     queue.mark[SIZE] -= 1
     if event & OTHER != 0:
         _free_entry(queue, event & NUMBER_MASK)
@@ -283,34 +283,34 @@ def release(queue: Queue, event: int) -> None:
 
 @compiled.function()
 def time_ns_of(queue: Queue, event: int) -> int:
-    """When an event of the open bucket is due."""
+    """The time of an event of the open bucket."""
     return (queue.mark[BUCKET] << BUCKET_BITS) | (event >> TIME_SHIFT)
 
 
 @compiled.function()
 def node_of(event: int) -> int:
-    """Where an event takes place."""
+    """The node of an event."""
     return (event >> NODE_SHIFT) & NODE_MASK
 
 
 @compiled.function()
 def kind_of(queue: Queue, event: int) -> int:
-    """What kind of event it is, above WHERE_BITS."""
+    """The kind of an event, above WHERE_BITS."""
     if event & OTHER == 0:
         return 0
     return queue.entry[(event & NUMBER_MASK) + WHERE] & ~WHERE_MASK
 
 
 @compiled.function()
-def what_of(queue: Queue, event: int) -> int:
-    """What was pushed with an event."""
+def argument_of(queue: Queue, event: int) -> int:
+    """The number that was pushed with an event."""
     number = event & NUMBER_MASK
-    return ~number if event & OTHER == 0 else queue.entry[number + WHAT]
+    return ~number if event & OTHER == 0 else queue.entry[number + ARGUMENT]
 
 
 @compiled.function()
 def _open_next(queue: Queue) -> None:
-    """Move the cursor to the next bucket that holds anything and sort it."""
+    """Move the cursor to the next bucket with events and sort it."""
     mark = queue.mark
     end = 0
     bucket = mark[BUCKET]
@@ -337,9 +337,9 @@ def _open_next(queue: Queue) -> None:
 
 @compiled.function()
 def _sort_block(queue: Queue, first: int, count: int) -> None:
-    """Open the events of one block: the place of each is how many come before it.
+    """Open the events of one block: the place of each is the number of those before it.
 
-    So few are counted faster than sorted: no branch depends on their times.
+    Counting is faster than sorting here: no branch depends on their times.
     """
     block = queue.block
     for i in range(count):
@@ -392,9 +392,9 @@ def _spread(
     base = digit << DIGIT_BITS
     before = 0
     for value in range(1 << DIGIT_BITS):
-        found = tally[base + value]
+        number = tally[base + value]
         tally[base + value] = before
-        before += found
+        before += number
     for i in range(count):
         event = source[first + i]
         place = base + ((event >> (TIME_SHIFT + DIGIT_BITS * digit)) & DIGIT_MASK)
@@ -404,7 +404,7 @@ def _spread(
 
 @compiled.function(inline=False)
 def _skip_to_late(queue: Queue, bucket: int) -> int:
-    """Nothing waits in the ring: go to the half-ring before the next event that waits late."""
+    """With an empty ring: go to the half-ring before the next late event."""
     earliest = 1 << 62
     for place in range(queue.coarse.size):
         entry = queue.coarse[place]
@@ -417,14 +417,14 @@ def _skip_to_late(queue: Queue, bucket: int) -> int:
         entry = queue.entry[entry + LINK]
     slot = bucket >> (RING_BITS - 1)
     target = (earliest >> HALF_BITS) - 1
-    # Stop where the half of the coarse ring begins: there the far list is looked through.
+    # Stop where the half of the coarse ring begins: there the far list is scanned.
     half = (target >> (COARSE_BITS - 1)) << (COARSE_BITS - 1)
     return (half if half > slot else max(target, slot + 1)) << (RING_BITS - 1)
 
 
 @compiled.function(inline=False)
 def _refill(queue: Queue) -> None:
-    """The cursor enters a half-ring: move the coarse slot after it into the ring."""
+    """Enter a half-ring: move the coarse slot after it into the ring."""
     slot = queue.mark[BUCKET] >> (RING_BITS - 1)
     if slot & (COARSE_MASK >> 1) == 0:
         first = queue.mark[FAR]
@@ -440,7 +440,7 @@ def _refill(queue: Queue) -> None:
 
 @compiled.function(inline=False)
 def _move(queue: Queue, first: int) -> None:
-    """Place the events of a list again, in order of insertion."""
+    """Insert the events of a list again, in order of insertion."""
     mark = queue.mark
     count = 0
     while first != NONE:
@@ -451,11 +451,11 @@ def _move(queue: Queue, first: int) -> None:
     for i in range(count):
         entry = queue.spare[count - 1 - i]
         time_ns = queue.entry[entry + TIME]
-        where, what = queue.entry[entry + WHERE], queue.entry[entry + WHAT]
+        where, subject = queue.entry[entry + WHERE], queue.entry[entry + ARGUMENT]
         if (time_ns >> HALF_BITS) - (mark[BUCKET] >> (RING_BITS - 1)) >= 2:
             _place_late(queue, entry)
-        elif where <= WHERE_MASK and what < 0:
-            _append(queue, time_ns, (where << NODE_SHIFT) | ~what)
+        elif where <= WHERE_MASK and subject < 0:
+            _append(queue, time_ns, (where << NODE_SHIFT) | ~subject)
             _free_entry(queue, entry)
         else:
             _append(queue, time_ns, _event_of(queue, entry))

@@ -19,15 +19,15 @@ PACKET: Final = 5
 
 
 class Writer(Protocol):
-    """Where the events of a run go: chunks of columns, in order of time."""
+    """The destination of a run's events: chunks of columns, in order of time."""
 
     def write(self, events: Events) -> None:
-        """Take one chunk; the arrays are the caller's to reuse."""
+        """Write one chunk; the arrays may be reused afterwards."""
 
 
 @compiled.function()
 def needs_flush(trace: Int64s, registers: Int64s, rows: int) -> bool:
-    """Whether the rows of the next effect, at most so many, might not fit into the chunk."""
+    """Return whether the rows of the next effect, at most this many, might not fit."""
     return registers[layout.RECORDING] != 0 and registers[layout.ROWS] + rows + 8 > trace.shape[0]
 
 
@@ -35,7 +35,7 @@ def needs_flush(trace: Int64s, registers: Int64s, rows: int) -> bool:
 def record(
     trace: Int64s, registers: Int64s, kind: int, node: int, source: int, sequence: int, packet: int
 ) -> None:
-    """Append an event to the trace; the engine has made sure of the room."""
+    """Append an event to the trace; the engine has checked the room."""
     row = trace[registers[layout.ROWS]]
     row[TIME_NS] = registers[contract.NOW_NS]
     row[NODE] = node
@@ -55,7 +55,7 @@ def record_message(trace: Int64s, host: Host, kind: int, node: int, slot: int, p
 
 
 def flush(trace: Int64s, registers: Int64s, writer: Writer) -> None:
-    """Empty the chunk into the writer."""
+    """Pass the chunk to the writer."""
     rows = trace[: int(registers[layout.ROWS])]
     if len(rows):
         writer.write(Events.of(rows))

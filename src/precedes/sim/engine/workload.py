@@ -1,7 +1,7 @@
-"""Who broadcasts when: a schedule drawn before the run, or a causal graph to replay.
+"""Times and senders of broadcasts: a schedule drawn before the run, or a causal graph to replay.
 
 A schedule is drawn whole, in Python, from the scenario's seed: the engine draws nothing for it,
-and every protocol meets the same broadcasts.
+and every protocol gets the same broadcasts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NODE: Final = 1
 
 # Columns of ``event``.
 AGENT: Final = 0  # the node that broadcasts it
-MISSING: Final = 1  # what it still waits for: its parents, and its agent's event before it
+MISSING: Final = 1  # number of missing predecessors: parents, and the agent's event before
 FIRST_CHILD: Final = 2  # where its children begin in ``child``
 
 # Places in ``replay``.
@@ -43,13 +43,13 @@ class Workload(NamedTuple):
 
 @compiled.function(inline=False)
 def on_known(workload: Workload, node: int, label: int) -> None:
-    """Replay: the node now knows the event; note which of its own events became ready."""
+    """Replay: the node now has the event; note which of its own events became ready."""
     event = workload.event
     replay = workload.replay
     for i in range(event[label, FIRST_CHILD], event[label + 1, FIRST_CHILD]):
         child = workload.child[i]
         if child >= 0 and event[child, AGENT] == node:
-            # Crossed out: a parent that is delivered again does not count again.
+            # Crossed out: a repeated delivery of a parent does not count again.
             workload.child[i] = ~child
             event[child, MISSING] -= 1
             if event[child, MISSING] == 0:

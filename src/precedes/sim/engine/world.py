@@ -38,14 +38,14 @@ LATENCY_BINS: Final = 64 << 7
 
 
 class Faults(NamedTuple):
-    """What goes wrong, fixed before the run, and how long it takes to notice a crash."""
+    """The scheduled faults, and the detection delays of crashes."""
 
     schedule: NDArray[np.int64]
     detection_ns: NDArray[np.int64]  # crashed, observer: how long after it the observer knows
 
 
 class World(NamedTuple):
-    """Everything of a run but the protocol's state."""
+    """The state of a run except for the protocol's."""
 
     queue: Queue
     network: Network
@@ -77,7 +77,7 @@ def allocate_messages(slots: int) -> NDArray[np.int64]:
 
 
 def allocate_nodes(nodes: int) -> NDArray[np.int64]:
-    """A row for each node that has done nothing yet."""
+    """A row in the initial state for each node."""
     rows = np.zeros((nodes, layout.NODE_WORDS), np.int64)
     rows[:, layout.SENDS_LEFT] = rows[:, layout.LATEST] = -1
     return rows

@@ -1,1 +1,1 @@
-"""What a run is given: broadcasts, delays and faults, drawn from one seed."""
+"""The inputs of a run: broadcasts, delays and faults, drawn from one seed."""

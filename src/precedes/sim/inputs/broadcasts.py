@@ -46,7 +46,7 @@ GAP_MIN: Final = 1e-6
 
 
 def make_workload(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
-    """The workload of a scenario; what is drawn besides the broadcasts is noted in ``drawn``."""
+    """The workload of a scenario; other random choices are noted in ``drawn``."""
     kind = workloads.workload_of(scenario)
     if isinstance(kind, workloads.Replay):
         return _replay(kind, scenario, drawn)
@@ -83,7 +83,7 @@ def _draw(kind: Kind, scenario: Scenario, generator: np.random.Generator, drawn:
         case workloads.Window():
             return _starts(kind, scenario, generator.random)
         case workloads.Burst():
-            # The first so many nodes send so many messages each (Rodrigues et al. 2018, 6.2).
+            # The first nodes send their messages at the start (Rodrigues et al. 2018, 6.2).
             _check_length(kind.nodes * kind.each)
             nodes = np.tile(np.arange(int(kind.nodes), dtype=np.int64), int(kind.each))
             return np.zeros(len(nodes)), nodes
@@ -91,7 +91,7 @@ def _draw(kind: Kind, scenario: Scenario, generator: np.random.Generator, drawn:
             return _profile(kind, scenario, generator, drawn)
         case workloads.Shift():
             return _shift(kind, scenario, generator)
-    raise InternalError(f"nobody draws {kind}")
+    raise InternalError(f"no function draws {kind}")
 
 
 def _check_length(broadcasts: float) -> None:
@@ -109,7 +109,7 @@ def _shares(scenario: Scenario) -> Floats:
 
 
 def _senders(scenario: Scenario, generator: np.random.Generator, count: int) -> NDArray[np.int64]:
-    """Who sends each of ``count`` broadcasts."""
+    """The senders of ``count`` broadcasts."""
     if scenario.skew == 0:
         return generator.integers(scenario.nodes, size=count, dtype=np.int64)
     places = np.searchsorted(np.cumsum(_shares(scenario)), generator.random(count))
@@ -157,10 +157,11 @@ def _profile(
 
 
 def _targets(kind: Random, count: int, generator: np.random.Generator) -> Floats:
-    """Random targets of a load: anything between low and high, or low ones and so many peaks.
+    """Random targets of a load: anything between low and high, or low ones and some peaks.
 
-    Wilhelm et al. 2023 have a load that stays small but for three peaks. Peaks are drawn from the
-    upper quarter of the range, other targets from the lower one; no two peaks follow each other.
+    Wilhelm et al. 2023 have a load that stays small except for three peaks. Peaks are drawn from
+    the upper quarter of the range, other targets from the lower one; no two peaks follow each
+    other.
     """
     low, high = kind.low, kind.high
     if kind.peaks is None:
@@ -176,7 +177,7 @@ def _targets(kind: Random, count: int, generator: np.random.Generator) -> Floats
 
 
 def _shift(kind: Shift, scenario: Scenario, generator: np.random.Generator) -> Times:
-    """A Poisson process whose senders change: from a time on some have a share of the load.
+    """A Poisson process whose senders change: from a given time some have a share of the load.
 
     They are the nodes whose number is a multiple of EVERY (Wilhelm et al. 2023,
     Fig. 10: those that increment one component of four).
@@ -205,7 +206,7 @@ def _shift(kind: Shift, scenario: Scenario, generator: np.random.Generator) -> T
 
 
 def _periodic(scenario: Scenario, generator: np.random.Generator) -> Times:
-    """Gaps that are a Poisson number of milliseconds, as "Improving accuracy" can be read.
+    """Gaps that are a Poisson number of milliseconds, a possible reading of "Improving accuracy".
 
     The Gaussian limit of that law: mean P ms, standard deviation sqrt(P) ms. The phases are
     uniform, so the group is in its steady state from the start.
@@ -279,12 +280,12 @@ def _replay(kind: Replay, scenario: Scenario, drawn: Drawn) -> Workload:
     )
 
 
-def first_of_replay(given: Workload) -> list[tuple[int, int]]:
-    """Replay: the (event, node) pairs that wait for nothing and are broadcast at the start."""
-    free = np.flatnonzero(given.event[:-1, workload.MISSING] == 0).tolist()
-    free = free[: int(given.replay[workload.LEFT])]
-    given.replay[workload.LEFT] -= len(free)
-    return [(label, int(given.event[label, workload.AGENT])) for label in free]
+def first_of_replay(replayed: Workload) -> list[tuple[int, int]]:
+    """Replay: the (event, node) pairs without predecessors, broadcast at the start."""
+    free = np.flatnonzero(replayed.event[:-1, workload.MISSING] == 0).tolist()
+    free = free[: int(replayed.replay[workload.LEFT])]
+    replayed.replay[workload.LEFT] -= len(free)
+    return [(label, int(replayed.event[label, workload.AGENT])) for label in free]
 
 
 @dataclass(frozen=True)
@@ -310,7 +311,7 @@ def read_graph(path: Path) -> CausalGraph:
     except (ValueError, EOFError) as error:
         raise UserError(f"{path} is not JSON: {error}") from None
     if not isinstance(table, dict) or not isinstance(table.get("txns"), list):
-        raise UserError(f"{path} is no editing trace: it has no list 'txns'")
+        raise UserError(f"{path} is not an editing trace: it has no list 'txns'")
     return _graph(table["txns"], path)
 
 

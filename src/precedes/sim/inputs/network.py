@@ -1,4 +1,4 @@
-"""The network of a run and what goes wrong in it: laws of delay, measured latencies, faults."""
+"""The network of a run and its faults: laws of delay, measured latencies, fault schedules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from precedes.sim.scenario import Scenario
 
 SPIKE_SHARE: Final = 0.05  # of the packets under the law "spiky"
 
-# Delays of a run after which compiled code draws them: it takes a second to compile, once on a
+# Number of delays above which compiled code draws them: it takes a second to compile, once on a
 # machine, and a tenth of one to load.
 MANY: Final = 4_000_000
 
@@ -46,7 +46,7 @@ ENTRY: Final = compiled.Entry(fill, label="the drawing of delays")
 def draw_ns(
     law: Delay, generator: np.random.Generator, count: int, *, many: bool = False
 ) -> NDArray[np.int64]:
-    """So many delays of a law that is not a matrix; ``many`` if compiled code is worth it."""
+    """This many delays of a law that is not a matrix; ``many`` if compiled code is worth it."""
     match law:
         case delays.LogUniform(low_ms, high_ms):  # a uniform one, too
             values = _ns(low_ms) * (_ns(high_ms) / _ns(low_ms)) ** generator.random(count)
@@ -70,7 +70,7 @@ def draw_ns(
         case delays.Constant():
             values = np.full(count, _ns(law.always_ms))
         case _:
-            raise InternalError(f"nobody draws {law}")
+            raise InternalError(f"no function draws {law}")
     return np.maximum(values.astype(np.int64), DELAY_NS_MIN)
 
 
@@ -82,7 +82,7 @@ def _ns(delay_ms: float) -> float:
 def _make_matrix(
     law: Delay, scenario: Scenario, generator: np.random.Generator, drawn: dict[str, Any]
 ) -> NDArray[np.int64]:
-    """Delays that are drawn once for many packets; what is drawn is noted in ``drawn``."""
+    """Delays that are drawn once for many packets; random choices are noted in ``drawn``."""
     n = scenario.nodes
     if isinstance(law, Matrix):
         if scenario.per in ("message", "node"):
@@ -106,7 +106,7 @@ def _make_matrix(
 def make_network(
     scenario: Scenario, law: Delay, generator: np.random.Generator, drawn: dict[str, Any]
 ) -> Network:
-    """The network of a scenario; what is drawn or chosen for it is noted in ``drawn``."""
+    """The network of a scenario; random choices are noted in ``drawn``."""
     n = scenario.nodes
     number = np.zeros(network.NUMBERS, np.float64)
     number[network.LOSS], number[network.DUPLICATION] = scenario.loss, scenario.duplication
@@ -156,7 +156,7 @@ def _read_latency(
     """
     table = _read_table(path)
     if len(table) < nodes:
-        raise UserError(f"{path} has {len(table)} hosts, fewer than the {nodes} nodes asked for")
+        raise UserError(f"{path} has {len(table)} hosts, fewer than the {nodes} nodes requested")
     hosts = np.sort(generator.choice(len(table), nodes, replace=False))
     chosen = table[np.ix_(hosts, hosts)]
     measured = table[table > 0]
@@ -209,8 +209,8 @@ class Cut(NamedTuple):
 def _cut_in_turn(cuts: list[Cut]) -> list[tuple[int, int]]:
     """Cuts of one link that may overlap, as the times and ends of cuts that follow one another.
 
-    While one of them loses packets, they are lost; a packet that waits, waits for the end of all
-    that hold it. An end is negative if packets wait for it.
+    While one of them loses packets, they are lost; packets that wait do so for the end of all
+    cuts that hold them. An end is negative if packets wait for it.
     """
     held: list[tuple[int, int]] = []
     for at_ns, until_ns in sorted((cut.at_ns, cut.until_ns) for cut in cuts if cut.holds):
@@ -218,7 +218,7 @@ def _cut_in_turn(cuts: list[Cut]) -> list[tuple[int, int]]:
             held[-1] = (held[-1][0], max(held[-1][1], until_ns))
         else:
             held.append((at_ns, until_ns))
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     edges = sorted({edge for cut in cuts for edge in (cut.at_ns, cut.until_ns)})
     for at_ns, next_ns in itertools.pairwise(edges):
         if any(not cut.holds and cut.at_ns <= at_ns < cut.until_ns for cut in cuts):
@@ -226,8 +226,8 @@ def _cut_in_turn(cuts: list[Cut]) -> list[tuple[int, int]]:
         else:
             end_ns = -max((until for since, until in held if since <= at_ns < until), default=0)
         if end_ns:
-            found.append((at_ns, end_ns))
-    return found
+            spans.append((at_ns, end_ns))
+    return spans
 
 
 def make_faults(

@@ -1,16 +1,16 @@
-"""Medium access: when an antenna may send what waits for it.
+"""Medium access: the times at which an antenna may send.
 
 ``Aloha`` sends as soon as its own antenna is free. ``CarrierSense`` is CSMA/CA as in 802.11 without
-reservations, after INET's CsmaCaMac: it waits until nothing was heard for ``difs_us``, then for a
-random number of slots, which stand still while something is heard. It senses what is in reach of
-its own antenna and nothing else: two stations that do not hear each other collide at the hosts
-between them. Antennas whose slots run out together collide as well, since neither hears the other
-in time.
+reservations, after INET's CsmaCaMac: it waits until the channel was idle for ``difs_us``, then for
+a random number of slots, which are paused while the channel is busy. It senses what is in reach of
+its own antenna and nothing else: two stations out of each other's reach collide at the hosts
+between them. Antennas whose slots end together collide as well, since neither senses the other in
+time.
 
 With ``mac_retries`` a datagram that has one addressee is acknowledged ``sifs_us`` after its end, by
-a frame of its own that may be lost like any other. What is not acknowledged is sent again, each
-time out of twice as many slots, up to ``slots_max``; after the last repetition it is dropped. What
-comes twice is handed up once. Without retries, and for what everybody in a cell is to hear, there
+a frame of its own that may be lost like any other. Unacknowledged datagrams are sent again, each
+time with twice as many slots, up to ``slots_max``; after the last repetition they are dropped.
+Duplicates are passed up once. Without retries, and for datagrams to a whole cell, there
 is one copy and no acknowledgement.
 
 A queue holds ``queue_max`` datagrams; more are dropped.
@@ -32,23 +32,23 @@ At = Callable[[int, Callable[[], None]], None]
 
 
 class Frame:
-    """A datagram that waits for an antenna; ``target`` is the one that is to acknowledge it."""
+    """A datagram in the queue of an antenna; ``target`` is the one to acknowledge it."""
 
-    __slots__ = ("copies", "datagram", "size_bytes", "taken", "target")
+    __slots__ = ("copies", "datagram", "received", "size_bytes", "target")
 
     def __init__(self, datagram: Any, size_bytes: int, target: int | None) -> None:
         self.datagram = datagram
         self.size_bytes = size_bytes
         self.target = target
         self.copies = 0
-        self.taken = False  # by its target
+        self.received = False  # by its target
 
 
 class Aloha:
-    """Queues of all antennas. ``at(time, what)`` has ``what`` done later.
+    """Queues of all antennas. ``at(time, what)`` schedules a call.
 
-    ``done(sent, is_copy)`` is called at the end of a transmission and says which antennas it came
-    to of those that it was meant for; a copy of what the target has is only counted.
+    ``done(sent, is_copy)`` is called at the end of a transmission with the addressed antennas
+    that it reached; a copy of a datagram that the target has is only counted.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Aloha:
         self.air = air
         self.at = at
         self.done = done
-        nodes = len(air.heard_by)
+        nodes = len(air.reached)
         self.queue: list[deque[Frame]] = [deque() for _ in range(nodes)]
         self.sending = [False] * nodes
         self.dropped = self.repeated = self.given_up = 0
@@ -71,7 +71,7 @@ class Aloha:
     def send(
         self, node: int, datagram: Any, size_bytes: int, now_ns: int, target: int | None = None
     ) -> None:
-        """Send when it is allowed; a full queue drops it."""
+        """Send when it is allowed; a full queue drops the datagram."""
         if len(self.queue[node]) >= self.parameters.queue_max:
             self.dropped += 1
             return
@@ -81,7 +81,7 @@ class Aloha:
             self.ready(node, now_ns)
 
     def ready(self, node: int, now_ns: int) -> None:
-        """The antenna is free and the first of its queue wants it."""
+        """Start access: the antenna is free and its queue is not empty."""
         self.begin(node, now_ns)
 
     def begin(self, node: int, now_ns: int) -> None:
@@ -92,12 +92,12 @@ class Aloha:
         self.at(sent.end_ns, lambda: self.end(sent, frame))
 
     def end(self, sent: Transmission, frame: Frame) -> None:
-        """A transmission is over."""
-        self.done(sent, frame.taken)
+        """End a transmission."""
+        self.done(sent, frame.received)
         self.follow(sent.node, sent.end_ns)
 
     def follow(self, node: int, now_ns: int) -> None:
-        """Go on with what waits."""
+        """Continue with the next datagram of the queue."""
         if self.queue[node]:
             self.ready(node, now_ns)
         else:
@@ -105,7 +105,7 @@ class Aloha:
 
 
 class CarrierSense(Aloha):
-    """Waits for silence, then for a random number of slots; with retries, for acknowledgements."""
+    """Waits for an idle channel, then for a random number of slots; with retries, for acks."""
 
     def __init__(
         self,
@@ -118,20 +118,20 @@ class CarrierSense(Aloha):
     ) -> None:
         super().__init__(parameters, air, at=at, done=done)
         self.random = random
-        nodes = len(air.heard_by)
+        nodes = len(air.reached)
         self.slot_ns = _ns(parameters.slot_us)
         self.difs_ns = _ns(parameters.difs_us)
         self.sifs_ns = _ns(parameters.sifs_us)
         self.sense_ns = _ns(parameters.sense_us)
         self.slots_left = [0] * nodes
-        self.from_ns = [0] * nodes  # when the slots that are left begin to pass
+        self.from_ns = [0] * nodes  # when the remaining slots begin to pass
         self.due_ns = [0] * nodes  # when they will have passed
-        self.answers_until_ns = [0] * nodes  # the antenna acknowledges something
-        self.answered: list[Frame | None] = [None] * nodes  # acknowledged last at this antenna
+        self.answers_until_ns = [0] * nodes  # end of an acknowledgement by the antenna
+        self.answered: list[Frame | None] = [None] * nodes  # last acknowledged by this antenna
         air.carrier = self.hold
 
     def draw(self, node: int, copies: int) -> int:
-        """The slots to wait before a frame of which there were so many copies."""
+        """The slots to wait before a frame that was sent this often."""
         parameters = self.parameters
         most = max(parameters.slots, parameters.slots_max)
         # Beyond 20 doublings of one slot every bound has been reached.
@@ -156,7 +156,7 @@ class CarrierSense(Aloha):
             self.begin(node, due_ns)
 
     def hold(self, node: int, now_ns: int) -> None:
-        """Something reaches an antenna that waits: its slots stand still, unless it is too late."""
+        """Pause the slots of a waiting antenna while the channel is busy, unless it is too late."""
         if self.due_ns[node] > now_ns + self.sense_ns:
             self._stop(node, now_ns)
 
@@ -168,14 +168,14 @@ class CarrierSense(Aloha):
         self._wait(node, now_ns)
 
     def end(self, sent: Transmission, frame: Frame) -> None:
-        """A transmission is over; one that is to be acknowledged waits for that."""
+        """End a transmission; wait for an acknowledgement if there is to be one."""
         node, target = sent.node, frame.target
-        well = self.done(sent, frame.taken)
+        well = self.done(sent, frame.received)
         if target is None or not self.parameters.mac_retries:
             self.follow(node, sent.end_ns)
             return
         if target in well:
-            frame.taken = True
+            frame.received = True
             answer_ns = sent.end_ns + self.sifs_ns
             self.at(answer_ns, lambda: self._answer(target, frame, node, answer_ns))
         answer_length_ns = self.air.length_ns(self.parameters.mac_ack_bytes)
@@ -183,7 +183,7 @@ class CarrierSense(Aloha):
         self.at(limit_ns, lambda: self._look(node, frame, limit_ns))
 
     def _answer(self, target: int, frame: Frame, node: int, now_ns: int) -> None:
-        """Acknowledge without looking, unless the antenna sends or waits for an answer itself."""
+        """Acknowledge without sensing, unless the antenna sends or waits for an ack itself."""
         waits = self.air.listening[target]
         if (self.sending[target] and not waits) or self.answers_until_ns[target] > now_ns:
             return
@@ -193,13 +193,13 @@ class CarrierSense(Aloha):
             self._stop(target, now_ns)
 
         def arrive() -> None:
-            if node in sent.heard_by and node not in sent.bad:
+            if node in sent.reached and node not in sent.bad:
                 self.answered[node] = frame
 
         self.at(sent.end_ns, arrive)
 
     def _look(self, node: int, frame: Frame, now_ns: int) -> None:
-        """The time for the acknowledgement is over."""
+        """End the wait for an acknowledgement."""
         if self.answered[node] is not frame:
             if frame.copies <= self.parameters.mac_retries:
                 self.repeated += 1

@@ -1,8 +1,8 @@
-"""The air: who hears whom, how long a frame takes, and what is lost where two meet.
+"""The air: reach of antennas, durations of frames, and collisions.
 
 A reception is lost if another transmission reaches the same antenna while it lasts, and, half
-duplex, if the antenna sends meanwhile. Nothing is captured: two overlapping receptions are both
-lost. When an antenna may send is the business of its access (``access.py``).
+duplex, if the antenna sends meanwhile. There is no capture: two overlapping receptions are both
+lost. The access (``access.py``) decides when an antenna may send.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from precedes.sim.radio.mobility import Floats, distances
 class Transmission:
     """A datagram on the air, and the antennas at which it is lost."""
 
-    __slots__ = ("bad", "datagram", "end_ns", "heard_by", "node")
+    __slots__ = ("bad", "datagram", "end_ns", "node", "reached")
 
-    def __init__(self, node: int, datagram: Any, end_ns: int, heard_by: list[int]) -> None:
+    def __init__(self, node: int, datagram: Any, end_ns: int, reached: list[int]) -> None:
         self.node = node
         self.datagram = datagram
         self.end_ns = end_ns
-        self.heard_by = heard_by
+        self.reached = reached
         self.bad: set[int] = set()
 
 
@@ -39,23 +39,23 @@ class Air:
         self.hosts = hosts
         self.stations = stations
         nodes = hosts + len(stations)
-        self.heard_by: list[list[int]] = [[] for _ in range(nodes)]
-        self.busy_until_ns = [0] * nodes  # something reaches the antenna, or it sends
-        self.last: list[Transmission | None] = [None] * nodes  # what reached it last
+        self.reached: list[list[int]] = [[] for _ in range(nodes)]
+        self.busy_until_ns = [0] * nodes  # a signal reaches the antenna, or it sends
+        self.last: list[Transmission | None] = [None] * nodes  # last signal at the antenna
         self.nearest: list[int] = [-1] * hosts
         self.ns_per_byte = 8 * NANOSECONDS_PER_S / parameters.bandwidth_bps
         self.listening = [False] * nodes  # antennas at which ``carrier`` is to be called
         self.carrier: Callable[[int, int], None] = _nobody
 
     def place(self, hosts: Floats) -> None:
-        """Hosts are here now: work out who hears whom, and the nearest station in reach."""
+        """Set the positions of hosts: update the reach, and the nearest station of each."""
         range_m = self.range_m
         count = self.hosts
         to_stations = distances(hosts, self.stations)
         nearest = np.argmin(to_stations, axis=1)
         reached = to_stations[np.arange(count), nearest] <= range_m
         self.nearest = np.where(reached, nearest, -1).tolist()
-        self.heard_by = _lists(
+        self.reached = _lists(
             np.block(
                 [
                     [distances(hosts, hosts) <= range_m, to_stations <= range_m],
@@ -65,14 +65,14 @@ class Air:
         )
 
     def length_ns(self, size_bytes: int) -> int:
-        """How long so many bytes take."""
+        """The duration of this many bytes."""
         return int(size_bytes * self.ns_per_byte) + 1
 
     def begin(self, node: int, datagram: Any, size_bytes: int, now_ns: int) -> Transmission:
-        """An antenna sends from now on; whoever hears something else meanwhile hears neither."""
+        """Start sending at an antenna; overlapping receptions in its reach are lost."""
         end_ns = now_ns + self.length_ns(size_bytes)
-        heard_by = self.heard_by[node]
-        sent = Transmission(node, datagram, end_ns, heard_by)
+        reached = self.reached[node]
+        sent = Transmission(node, datagram, end_ns, reached)
         busy, last = self.busy_until_ns, self.last
         if self.half_duplex:
             current = last[node]
@@ -82,7 +82,7 @@ class Air:
             last[node] = sent
         bad = sent.bad
         listening = self.listening
-        for other in heard_by:
+        for other in reached:
             if busy[other] > now_ns:
                 # Of several that overlap here, all but the last are known to be lost.
                 bad.add(other)
@@ -101,7 +101,7 @@ class Air:
 
 
 def _nobody(node: int, now_ns: int) -> None:
-    """Nobody listens."""
+    """Default listener: do nothing."""
 
 
 def _lists(near: Any) -> list[list[int]]:

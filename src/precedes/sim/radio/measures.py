@@ -1,4 +1,4 @@
-"""What is recorded of a run on a radio: rows of its trace, verdicts, counts and the result."""
+"""Measurements of a run on a radio: rows of its trace, verdicts, counts and the result."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MARKS_MAX: Final = 10_000
 # A set of bits is copied for every delivery: beyond this, runs would take longer to judge than to
 # simulate.
 MESSAGES_MAX: Final = 50_000
-SERIES_MAX: Final = 1200  # seconds of a series; what is later is not in it
+SERIES_MAX: Final = 1200  # seconds of a series; later ones are left out
 CONNECT_MAX_S: Final = 75  # TCP gives up after it (section V-A of Wilhelm et al. 2020)
 
-# What is kept of every second: buffers at its end, the rest from one to the next.
+# Values of every second: buffers at its end, the rest since the one before.
 SERIES: Final = (
     *("stored", "stored_at_fault", "stored_elsewhere", "early"),
     *("sent", "bytes", "deliveries", "delay_ms"),
@@ -38,8 +38,8 @@ class RadioTrace:
         self.rows: list[tuple[int, int, int, int, int, int]] = []
         self.known = [False] * hosts  # hosts that have joined
         self.marks: list[tuple[int, int, str, int | None]] = []  # us, host, what, station
-        # Who broadcast what a station has stamped. Links are FIFO: a source's messages are
-        # stamped in the order of their numbers, so that counts say which they are.
+        # The source of every stamped message. Links are FIFO: a source's messages are
+        # stamped in the order of their numbers, so that counts identify them.
         self.stamped: list[list[int]] = [[] for _ in range(stations)]
 
     def message(self, time_ns: int, host: int, kind: EventKind, source: int, number: int) -> None:
@@ -67,12 +67,12 @@ class RadioTrace:
             self._add(time_ns, host, EventKind.LEAVE, host, 0)
 
     def mark(self, time_ns: int, host: int, kind: str, station: int | None = None) -> None:
-        """What happens to a host and is no event of a member: of many the first are kept."""
+        """Record a fact about a host that is not an event of a member; the first are kept."""
         if self.writer is not None and len(self.marks) < MARKS_MAX:
             self.marks.append((time_ns // 1000, host, kind, station))
 
     def end(self, time_ns: int, down_ns: dict[int, int]) -> None:
-        """The run is over: who is down has crashed, who never joined is no member."""
+        """End the run: hosts that are down have crashed, those that never joined are left out."""
         if self.writer is None:
             return
         for host, known in enumerate(self.known):
@@ -99,7 +99,7 @@ class _Oracle:
 
     A message's past is a set of bits, the union of what its source had delivered and broadcast. A
     delivery is a violation if a message of its past is neither delivered nor before the member's
-    join. What lies before a join is known from the station's own list of stamps.
+    join. What precedes a join is known from the station's own list of stamps.
     """
 
     def __init__(self, hosts: int, stations: int) -> None:
@@ -146,7 +146,7 @@ class _Oracle:
         self.known[host] |= bit | self.past[message]
 
     def lost(self, members: list[int], sources: list[int]) -> int:
-        """How many deliveries are missing: by ``members`` of the end, of hosts that are up then.
+        """Number of missing deliveries at ``members`` of the end that are up then.
 
         Own messages are due too, in a run in which one has come back to its source.
         """
@@ -163,7 +163,7 @@ class _Oracle:
 
 
 class Measures:
-    """Counts of one run; *measured* is what happens from the warm-up to the last broadcast."""
+    """Counts of one run; *measured* is the time from the warm-up to the last broadcast."""
 
     def __init__(self, run: RadioRun) -> None:
         self.run = run
@@ -181,10 +181,10 @@ class Measures:
         self.deliveries = self.own = self.latency_ns = 0
         self.measured_deliveries = self.measured_latency = self.measured_latency_ns = 0
         self.sent: dict[str, int] = {}
-        self.by_messages: dict[int, int] = {}  # datagrams that carry so many messages
+        self.by_messages: dict[int, int] = {}  # datagrams by the number of messages that they carry
         self.measured_sent = self.measured_bytes = self.sent_bytes = self.control_bytes = 0
         self.wired = self.wired_bytes = self.host_acks = 0
-        self.heard = self.heard_bad = self.intended = self.intended_bad = 0
+        self.receptions = self.receptions_lost = self.intended = self.intended_bad = 0
         self.persists = self.moves = self.skipped = self.expelled = self.joins = self.leaves = 0
         self.out_of_reach = 0
         self.faults: list[tuple[int, float]] = []
@@ -227,7 +227,7 @@ class Measures:
         self.living[host] = False
 
     def on_deliver(self, host: int, source: int, number: int) -> None:
-        """A host has delivered a message; its own counts apart."""
+        """Count a delivery of a host; of its own messages separately."""
         message = self.index[source, number]
         if self.oracle is not None:
             self.oracle.on_deliver(host, message)
@@ -247,7 +247,7 @@ class Measures:
         self.bins[place] = self.bins.get(place, 0) + 1
 
     def on_send(self, node: int, datagram: Any, size_bytes: int) -> None:
-        """A datagram goes to an antenna; of hosts, those without a message acknowledge."""
+        """Count a datagram of an antenna; those of hosts without a message are acknowledgements."""
         name = type(datagram).__name__
         self.sent[name] = self.sent.get(name, 0) + 1
         carried = self.run.protocol.messages_in(datagram)
@@ -260,20 +260,20 @@ class Measures:
             self.control_bytes += self.run.protocol.control_bytes(datagram)
 
     def on_wire(self, size_bytes: int) -> None:
-        """A message goes on a wire."""
+        """Count a message on a wire."""
         self.wired += 1
         self.wired_bytes += size_bytes
 
-    def on_heard(self, heard: int, bad: int, intended: int, intended_bad: int) -> None:
-        """A transmission is over: at how many antennas, and at how many it was lost."""
+    def on_receptions(self, receptions: int, bad: int, intended: int, intended_bad: int) -> None:
+        """Count a transmission at its end: the antennas reached, and those at which it was lost."""
         if self._measuring():
-            self.heard += heard
-            self.heard_bad += bad
+            self.receptions += receptions
+            self.receptions_lost += bad
             self.intended += intended
             self.intended_bad += intended_bad
 
     def sample(self) -> None:
-        """Look at the buffers."""
+        """Sample the buffers."""
         run = self.run
         stored = [station.stored_count() for station in run.stations]
         self.stored_max = max(self.stored_max, *stored)
@@ -311,7 +311,7 @@ class Measures:
             self.series[name].append(float(value))
 
     def _weigh(self) -> None:
-        """How many bytes the machines would take if they were written down."""
+        """The size of the machines' state in bytes, as if serialised."""
         run = self.run
         each = run.parameters.message_bytes
         largest = max(station.size_bytes(each) for station in run.stations)
@@ -336,7 +336,7 @@ class Measures:
         )
 
     def _connects(self) -> dict[str, float]:
-        """How long hosts took to become members."""
+        """Times that hosts took to become members."""
         run = self.run
         took_ns = [
             self.connects_ns.get(host, max(run.now_ns - wish_ns, 0))
@@ -350,14 +350,14 @@ class Measures:
         }
 
     def _of_stations(self) -> dict[str, float]:
-        """Counters of the stations' own: the largest of those whose name says so, else the sum."""
-        found: dict[str, float] = {}
+        """Counters of the stations: the maximum of those whose name says so, else the sum."""
+        counters: dict[str, float] = {}
         for station in self.run.stations:
             counts: dict[str, float] = getattr(station, "counts", dict)()
             for name, value in counts.items():
-                before = found.get(name, 0)
-                found[name] = max(before, value) if name.endswith("_max") else before + value
-        return found
+                before = counters.get(name, 0)
+                counters[name] = max(before, value) if name.endswith("_max") else before + value
+        return counters
 
     def extra(self) -> dict[str, float]:
         """Figures of the radio and the buffers."""
@@ -365,7 +365,7 @@ class Measures:
         samples = max(self.samples, 1)
         length_s = max(run.duration_ns - self.warm_ns, 1) / NANOSECONDS_PER_S
         delay_ms = self.measured_latency_ns / max(self.measured_latency, 1) / NANOSECONDS_PER_MS
-        found: dict[str, float] = {
+        figures: dict[str, float] = {
             "delay_ms": delay_ms,
             "stored_mean": self.sums["stored"] / samples,
             "stored_max": self.stored_max,
@@ -379,7 +379,7 @@ class Measures:
             "control_bytes_per_datagram": self.control_bytes / max(self.measured_sent, 1),
             "messages_per_delivery": self.measured_sent / max(self.measured_deliveries, 1),
             "collisions_intended": self.intended_bad / max(self.intended, 1),
-            "collisions_all": self.heard_bad / max(self.heard, 1),
+            "collisions_all": self.receptions_lost / max(self.receptions, 1),
             "own_deliveries": self.own,
             "wired": self.wired,
             "wired_bytes": self.wired_bytes,
@@ -399,7 +399,7 @@ class Measures:
             **self._connects(),
             **self._of_stations(),
         }
-        return found
+        return figures
 
     def result(self, *, cpu_s: float, wall_s: float) -> Result:
         """The outcome, in the form of every other run."""

@@ -1,4 +1,4 @@
-"""Where stations stand, and where hosts are: standing, walking, or as a file says."""
+"""Positions of stations and hosts: standing, walking, or from a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 MOBILITIES: Final = ("static", "waypoint", "roam", "pingpong", "file:PATH")
 # Tries to find a point or a way within the cells before the last one is taken as it is.
 TRIES_MAX: Final = 200
-WAY_POINTS: Final = 16  # points of a way at which coverage is looked at
+WAY_POINTS: Final = 16  # points of a way at which coverage is checked
 POSITION_ROWS_MAX: Final = 10_000_000
 
 
@@ -35,7 +35,7 @@ def station_places(count: int, spacing_m: float) -> Floats:
 
 
 def tree_of(places: Floats, kind: str) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """Neighbours of every station in the tree, and the neighbour on the way to every other."""
+    """Neighbours of every station in the tree, and the next hop to every other."""
     count = len(places)
     neighbours: list[list[int]] = [[] for _ in range(count)]
     for station in range(1, count):
@@ -43,7 +43,7 @@ def tree_of(places: Floats, kind: str) -> tuple[list[tuple[int, ...]], list[tupl
         if kind == "line":
             parent = station - 1
         elif kind == "grid":
-            # The one nearest to it of those that are nearer to the first.
+            # The nearest of those that are nearer to the first.
             away = np.hypot(*(places[:station] - places[station]).T)
             parent = int(np.argmin(away))
         neighbours[station].append(parent)
@@ -83,8 +83,8 @@ class Mobility:
         elif parameters.mobility in MOBILITIES[:-1]:
             self.hosts = np.array([self._covered_point() for _ in range(hosts)]).reshape(-1, 2)
         else:
-            given = f"{parameters.mobility!r:.60}"
-            raise UserError(f"mobility is one of {', '.join(MOBILITIES)}, not {given}")
+            mobility = f"{parameters.mobility!r:.60}"
+            raise UserError(f"mobility is one of {', '.join(MOBILITIES)}, not {mobility}")
         self.targets = self.hosts.copy()
         self.homes = np.zeros(hosts, np.int64)
         if kind == "pingpong":
@@ -108,7 +108,7 @@ class Mobility:
         return bool((away.min(axis=1) <= self.parameters.range_m).all())
 
     def _choose_target(self, host: int) -> Floats:
-        """Somewhere else, by a way that does not leave the cells."""
+        """Choose another point, by a way that does not leave the cells."""
         shares = np.linspace(0, 1, WAY_POINTS)[:, np.newaxis]
         target = self.hosts[host]
         for _ in range(TRIES_MAX):
@@ -118,7 +118,7 @@ class Mobility:
         return target
 
     def _choose_pairs(self) -> None:
-        """Each host goes to and fro between the two stations nearest to it."""
+        """Let each host alternate between the two stations nearest to it."""
         away = distances(self.hosts, self.stations)
         nearest = np.argsort(away, axis=1, kind="stable")[:, :2]
         self.pairs = nearest if nearest.shape[1] == 2 else np.repeat(nearest, 2, axis=1)

@@ -1,8 +1,8 @@
 """A run on a radio: hosts and stations of a protocol, the air, the wires and a seed.
 
-The machines (``protocols/mobile/host.py`` and others) are the same that any other host of theirs
-runs. What they ask for is carried out in the order of the contract: durable things first, then
-deliveries, then what leaves the machine. Time is in whole nanoseconds, ties are in order of
+The machines (``protocols/mobile/host.py`` and others) run unchanged under any other host of theirs.
+Their effects are carried out in the order of the contract: durable state first, then
+deliveries, then datagrams and messages. Time is in whole nanoseconds, ties are in order of
 insertion, and everything random comes from the scenario's seed.
 """
 
@@ -34,7 +34,7 @@ from precedes.sim.workloads import replayed
 
 WIRE_HEADER_BYTES: Final = 60  # TCP, IPv4 and MAC
 PROGRESS_EVENTS: Final = 1 << 14
-# Fields of a scenario that say something about links, of which a radio has none.
+# Fields of a scenario about links, of which a radio has none.
 OF_LINKS: Final = (
     *("delay", "per", "duplication", "fifo", "processing_ms", "transmission_ms"),
     *("bandwidth_bytes_per_s", "packet_bytes", "payload_bytes", "mtu_bytes", "gap_ms"),
@@ -80,9 +80,9 @@ class RadioRun:
         self.mobility = Mobility(parameters, self.places, hosts, generator)
         self.air = Air(parameters, hosts=hosts, stations=self.places)
         self.access = (
-            CarrierSense(parameters, self.air, at=self.at, done=self._heard, random=self.random)
+            CarrierSense(parameters, self.air, at=self.at, done=self._ended, random=self.random)
             if parameters.mac == "csma"
-            else Aloha(parameters, self.air, at=self.at, done=self._heard)
+            else Aloha(parameters, self.air, at=self.at, done=self._ended)
         )
         self.air.place(self.mobility.hosts)
         self.joins_ns = [
@@ -113,7 +113,7 @@ class RadioRun:
         self.up = [True] * hosts
         self.down_ns: dict[int, int] = {}  # since when, of hosts that are down
         self.lives = [0] * hosts  # timers of before a crash are void
-        self.leaving: set[int] = set()  # hosts that have asked to leave and are still members
+        self.leaving: set[int] = set()  # hosts that have requested to leave and are still members
         self.disks: list[Any] = [None] * hosts
         self.wire_free_ns: dict[tuple[int, int], int] = {}
         self.on_wires = 0  # messages between two stations
@@ -121,12 +121,12 @@ class RadioRun:
     # Time.
 
     def at(self, time_ns: int, task: Task) -> None:
-        """Have something done at a time, after what is due then already."""
+        """Schedule a task, after those that are due at the same time already."""
         self.serial += 1
         heapq.heappush(self.heap, (time_ns, self.serial, task))
 
     def go(self, *, progress: Progress | None = None, tier: str = "auto") -> Result:
-        """Run to the end and sum up; the machines are interpreted in every tier."""
+        """Run to the end and return the result; the machines are interpreted in every tier."""
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         self._schedule_first()
         heap, pop = self.heap, heapq.heappop
@@ -194,9 +194,9 @@ class RadioRun:
         self.resting = over or self._is_quiet()
 
     def _is_quiet(self) -> bool:
-        """Whether nothing waits to be sent, acknowledged or handed over, or is under way.
+        """Return whether nothing is pending, unacknowledged or in flight.
 
-        A host that was expelled and does not know it yet still lacks what has come since.
+        A host that was expelled and does not know it yet still lacks later messages.
         """
         under_way = self.on_wires or any(self.access.sending)
         if under_way or not all(station.is_quiet() for station in self.stations):
@@ -211,14 +211,14 @@ class RadioRun:
             if host in up and self.measures.living[host]
         )
 
-    # Hosts and what happens to them.
+    # Hosts and their changes.
 
     def _join(self, host: int) -> None:
         self._attach(host)
         self.at_host(host, self.hosts[host].join)
 
     def _attach(self, host: int) -> None:
-        """Tell a host which station it hears best, if that has changed."""
+        """Report the station with the strongest signal to a host, if it has changed."""
         nearest = self.air.nearest[host]
         cell = None if nearest < 0 else nearest
         before = self.cells[host]
@@ -287,7 +287,7 @@ class RadioRun:
             self.at_host(host, self.hosts[host].leave)
 
     def _left(self, host: int) -> None:
-        """A life has ended; a host that asked for it stays away, and may begin another one."""
+        """Handle the end of a life; a host that requested it stays away, and may join later."""
         self.measures.on_left(host)
         self.trace.leave(self.now_ns, host)
         if host in self.leaving and self.parameters.away_s > 0:
@@ -306,7 +306,7 @@ class RadioRun:
             self._return_later(host)
 
     def _down(self, host: int, length_s: float) -> None:
-        """A host stops and loses all but its disk; 0 seconds: for good."""
+        """Stop a host, which loses all but its disk; 0 seconds: permanently."""
         if not self.up[host]:
             return
         self.up[host] = False
@@ -334,7 +334,7 @@ class RadioRun:
     # Calls of machines, and their effects.
 
     def at_host(self, host: int, call: Task) -> None:
-        """Call a host's machine and carry out what it asks for."""
+        """Call a host's machine and carry out its effects."""
         environment = self.environments[host]
         environment.now_ns = self.now_ns
         call()
@@ -379,7 +379,7 @@ class RadioRun:
         self.at(self.now_ns + delay_ns, run_out)
 
     def at_station(self, station: int, call: Task) -> None:
-        """Call a station's machine and carry out what it asks for."""
+        """Call a station's machine and carry out its effects."""
         environment = self.environments[self.scenario.nodes + station]
         environment.now_ns = self.now_ns
         machine = self.stations[station]
@@ -409,13 +409,13 @@ class RadioRun:
         self.access.send(node, datagram, size_bytes, self.now_ns, self._addressee(node, datagram))
 
     def _addressee(self, node: int, datagram: Any) -> int | None:
-        """The one antenna that a datagram is meant for; None: all hosts of a cell."""
+        """The one antenna that a datagram is addressed to; None: all hosts of a cell."""
         if node < self.scenario.nodes:
             return self.scenario.nodes + int(datagram.cell)
         return getattr(datagram, "host", None)
 
-    def _heard(self, sent: Transmission, is_copy: bool) -> list[int]:
-        """A transmission is over: whoever it is meant for, and who heard it well, gets it."""
+    def _ended(self, sent: Transmission, is_copy: bool) -> list[int]:
+        """End a transmission: pass it to the addressed antennas that received it."""
         hosts = self.scenario.nodes
         datagram, bad = sent.datagram, sent.bad
         loss = self.scenario.loss
@@ -423,14 +423,14 @@ class RadioRun:
         targets: Any = self.members[sent.node - hosts] if only is None else (only,)
         well = []
         intended = lost = 0
-        for target in sent.heard_by if len(targets) > 8 else targets:
-            if target in targets if len(targets) > 8 else target in sent.heard_by:
+        for target in sent.reached if len(targets) > 8 else targets:
+            if target in targets if len(targets) > 8 else target in sent.reached:
                 intended += 1
                 if target in bad:
                     lost += 1
                 elif loss == 0.0 or self.chance.random() >= loss:
                     well.append(target)
-        self.measures.on_heard(len(sent.heard_by), len(bad), intended, lost)
+        self.measures.on_receptions(len(sent.reached), len(bad), intended, lost)
         if is_copy:
             return well
         for target in well:
@@ -446,7 +446,7 @@ class RadioRun:
         return [target for target in well if target >= hosts or self.up[target]]
 
     def _wire(self, source: int, target: int, message: Any) -> None:
-        """A reliable FIFO link: a delay, and the time that the bytes take one after the other."""
+        """A reliable FIFO link: a delay, and the serialisation time of the bytes."""
         parameters = self.parameters
         size_bytes = WIRE_HEADER_BYTES + self.protocol.wire_bytes(message, parameters)
         self.measures.on_wire(size_bytes)
@@ -464,7 +464,7 @@ class RadioRun:
 
 
 def _check_fields(scenario: Scenario, *, packets: bool) -> None:
-    """Refuse what would silently have no effect."""
+    """Raise UserError for fields without an effect on a radio."""
     usual = Scenario(protocol=scenario.protocol, nodes=scenario.nodes)
     for name in OF_LINKS:
         if getattr(scenario, name) != getattr(usual, name):
