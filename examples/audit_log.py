@@ -1,9 +1,9 @@
-"""Audit a log of your own: write JSON lines, let a violation slip in, and have it explained.
+"""Audit a log of your own: write JSON lines, plant a violation, and read its explanation.
 
     python examples/audit_log.py
 
 A small shop: an order is placed, paid and shipped by three services, and a fourth, the customer's
-mailbox, hears of everything. Each service logs what it broadcasts and delivers, in its own order;
+mailbox, receives everything. Each service logs its broadcasts and deliveries, in its own order;
 the logs of single services are simply joined.
 """
 

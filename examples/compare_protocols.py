@@ -1,4 +1,4 @@
-"""Two protocols and the negative control on one workload: what does causal order cost?
+"""Two protocols and the negative control on one workload: the cost of causal order.
 
     python examples/compare_protocols.py
 

@@ -10,7 +10,7 @@ Algorithm. The host numbers the broadcasts of a node 1, 2, 3, ... A process coun
 source, the messages of it that it has delivered. The message numbered one more is delivered, an
 earlier one is a duplicate, and a later one waits.
 
-Assumes that no packet is lost: whatever its source sends after it would wait for ever. Repeated
+Assumes that no packet is lost: all later messages of its source would wait forever. Repeated
 packets are recognised by their number and dropped.
 
 Guarantee: the order of each source, at most once; no causal order between sources. Cost: nothing
@@ -28,7 +28,7 @@ from precedes.parts import pool
 from precedes.parts.pool import NONE
 
 DATA: Final = 0
-ITEMS: Final = (MESSAGE,)  # what the tags of a packet's items mean: tag 0 is a message
+ITEMS: Final = (MESSAGE,)  # tag 0 of a packet's items is a message
 MESSAGE_FIELDS: Final = ()  # nothing travels with a message but its name
 GUARANTEE: Final = "none"  # FIFO order is not causal order
 ASSUMES: Final = frozenset({"reliable"})
@@ -36,11 +36,11 @@ ASSUMES: Final = frozenset({"reliable"})
 
 @dataclass(frozen=True)
 class Parameters:
-    """Nothing to choose."""
+    """A protocol without parameters."""
 
 
 class Early(NamedTuple):
-    """Messages that came too early, each on the list of the process that holds it."""
+    """Early messages, each on the list of the process that holds it."""
 
     slot: Int32s
     link: Int32s  # the next one of the list, or NONE
@@ -48,9 +48,9 @@ class Early(NamedTuple):
 
 
 class State(NamedTuple):
-    """What every hosted process has delivered, and what waits at it."""
+    """Delivered and waiting messages of every hosted process."""
 
-    delivered: Int64s  # process, source -> how many of the source's messages
+    delivered: Int64s  # process, source -> number of the source's messages
     first: Int64s  # process -> the first row of its list, or NONE
     early: Early
 
@@ -81,7 +81,7 @@ def receive(state: State, here: int, sender: int, inbox: Int64s, count: int, hos
 
 @compiled.function()
 def _settle(state: State, here: int, slot: int, host: Host) -> bool:
-    """Deliver a message whose turn it is, drop one that was delivered before; else False."""
+    """Deliver a message whose turn it is, drop one that was delivered before; else return False."""
     source = host.source_of(slot)
     ahead = host.sequence_of(slot) - state.delivered[here, source]
     if ahead > 1:
@@ -104,7 +104,7 @@ def _hold(state: State, here: int, slot: int) -> None:
 
 @compiled.function(inline=False)
 def _settle_early(state: State, here: int, host: Host) -> None:
-    """Settle what waits here and can be settled now, until nothing more can."""
+    """Settle waiting messages that are ready, until there are none."""
     early = state.early
     before, row = NONE, state.first[here]
     while row != NONE:
@@ -117,7 +117,7 @@ def _settle_early(state: State, here: int, host: Host) -> None:
         else:
             early.link[before] = following
         pool.give_back(early, row)
-        before, row = NONE, state.first[here]  # what waits is looked through again
+        before, row = NONE, state.first[here]  # start again with the first waiting message
 
 
 @handler(State)

@@ -10,12 +10,13 @@ Guarantee: the order of each source, at most once, if no packet is lost; no caus
 from precedes import plain
 
 GUARANTEE = "none"  # FIFO order is not causal order
-ASSUMES = {"reliable"}  # a message that is lost would keep back all that follow it
+ASSUMES = {"reliable"}  # a lost message would hold back all that follow it
 ROUTE = "direct"  # a message comes from its source alone
+ON_LOSS = "view"  # each member delivers a sender's messages without gaps
 
 
 class Process(plain.Process):
-    """Knows how many messages of each source it has delivered."""
+    """Counts the delivered messages of each source."""
 
     def init(self):
         self.delivered = [0] * self.nodes
@@ -29,7 +30,7 @@ class Process(plain.Process):
         while m := next((m for m in self.early if self.is_due(m)), None):
             self.early.remove(m)
             if m.sequence <= self.delivered[m.source]:
-                self.drop(m)  # it has come before
+                self.drop(m)  # it has arrived before
             else:
                 self.delivered[m.source] += 1
                 self.deliver(m)

@@ -1,4 +1,4 @@
-"""A chat: nobody sees an answer before its question.
+"""A chat in which every answer follows its question.
 
     python examples/live_chat.py
 
@@ -15,7 +15,7 @@ NAMES = ("ann", "bob", "eve")
 
 
 def free_addresses(count):
-    """Addresses on this machine that nobody uses now."""
+    """Free addresses on this machine."""
     socks = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     addresses = [f"127.0.0.1:{sock.getsockname()[1]}" for sock in socks]
     for sock in socks:
@@ -24,7 +24,7 @@ def free_addresses(count):
 
 
 async def chat(member, addresses):
-    """Ann asks, Bob answers, and everybody writes down what comes when."""
+    """Ann asks, Bob answers, and each member records its deliveries in order."""
     seen = []
     async with Group.open(Config(member=member, addresses=addresses)) as group:
         if NAMES[member] == "ann":

@@ -5,7 +5,7 @@
 FILE is an editing trace as in github.com/josephg/editing-traces (`.json` or `.json.gz`). Every
 author is a process with its own copy of the text, and one more process only reads. An author
 makes a change once it has all changes that the person had seen (`parents`), and broadcasts it.
-Causal order is all that this text needs to come out the same everywhere: each letter is put
+Causal order is all that this text needs to be the same everywhere: each letter is put
 behind one that is already there. Without FILE a tiny text of three authors is replayed.
 """
 
@@ -38,14 +38,14 @@ class Text:
     """
 
     def __init__(self):
-        self.letters = [[(0, -1), "", False]]  # name, letter, whether it is to be seen
+        self.letters = [[(0, -1), "", False]]  # name, letter, whether it is visible
         self.count = 0
 
     def visible(self):
         return [place for place, letter in enumerate(self.letters) if letter[2]]
 
     def type(self, author, patches):
-        """Change the text here; the change in terms of letters, for the others."""
+        """Change the text here; return the change in terms of letters, for the others."""
         change = []
         for position, deleted, inserted in patches:
             places = self.visible()
@@ -69,7 +69,7 @@ class Text:
         self.letters.insert(place, [name, letter, True])
 
     def apply(self, change):
-        """A change of somebody else."""
+        """Apply a change of another author."""
         for kind, name, *more in change:
             if kind == "+":
                 new = tuple(more[0])
@@ -84,7 +84,7 @@ class Text:
 
 
 async def author(member, addresses, txns):
-    """One process: make the own changes in turn, take those of the others."""
+    """One process: make the own changes in turn, apply those of the others."""
     text, known = Text(), set()
     own = [number for number, txn in enumerate(txns) if txn["agent"] == member]
     async with Group.open(Config(member=member, addresses=addresses)) as group:
@@ -109,7 +109,7 @@ async def author(member, addresses, txns):
 
 
 def process(member, addresses, txns, results):
-    """What runs in each process."""
+    """The body of each process."""
     results.put(asyncio.run(author(member, addresses, txns)))
 
 

@@ -1,11 +1,11 @@
-"""Replay what people really typed together, and audit the run.
+"""Replay a recorded editing session of several authors, and audit the run.
 
     python examples/replay_editing_trace.py [FILE]
 
-FILE is an editing trace as in github.com/josephg/editing-traces (`.json` or `.json.gz`): who
-wrote what after having seen what. A node broadcasts an event once it has delivered the events
-that its author had seen, so the causal order of the run is that of the document's history.
-Without FILE a tiny history of three authors is replayed.
+FILE is an editing trace as in github.com/josephg/editing-traces (`.json` or `.json.gz`): the
+changes with the changes that their authors had seen. A node broadcasts an event once it has
+delivered those that its author had seen, so the causal order of the run is that of the document's
+history. Without FILE a tiny history of three authors is replayed.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 from precedes import Scenario, load, simulate
 from precedes.audit import audit
 
-# Author 0 begins; 1 and 2 each answer what they have seen; 0 merges both, 1 has the last word.
+# Author 0 begins; 1 and 2 each reply to what they have seen; 0 merges both, 1 writes last.
 TINY = {
     "txns": [
         {"agent": 0, "parents": []},

@@ -1,4 +1,4 @@
-"""A dictionary that every member has: changes are broadcast, and none undoes what it has seen.
+"""A dictionary replicated at every member, whose changes never undo one that they depend on.
 
     python examples/replicated_dictionary.py
 
@@ -28,13 +28,13 @@ class Replicated:
         self.count = 0
 
     async def set(self, key, value):
-        """Change a key here and everywhere."""
+        """Change a key here and at all other members."""
         self.count += 1
         self._apply(self.count, self.group.member, key, value)
         await self.group.broadcast(json.dumps([self.count, key, value]).encode())
 
     def receive(self, message):
-        """A change has come from another member."""
+        """Apply a change of another member."""
         count, key, value = json.loads(message.payload)
         self.count = max(self.count, count)
         self._apply(count, message.sender, key, value)
