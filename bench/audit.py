@@ -1,7 +1,7 @@
-"""What an audit at size costs: `python bench/audit.py [--quick] [--json]`.
+"""The cost of large audits: `python bench/audit.py [--quick] [--json]`.
 
 Traces of 64 and of 512 nodes with 20 million deliveries each are audited in a process of their own,
-range by range. Beside it stands what any audit of them has to do: reading the three columns that it
+range by range, and compared with the minimum work of any audit: reading the three columns that it
 judges by, once. CPU seconds are those after the imports and after a small audit, which loads
 compiled code; memory is what the process has at its peak beyond what it had then.
 
@@ -10,7 +10,7 @@ tables of many runs, of 100 rows each in no order, show what a node and a run co
 those of the largest to the smallest, per node or run, so that 1 is linear. Cycles are chains that
 are closed, without witnesses.
 
-`PRECEDES_BENCH_TRACE=FILE` adds a trace that is there already, however large.
+`PRECEDES_BENCH_TRACE=FILE` adds an existing trace of any size.
 """
 
 import os
@@ -32,12 +32,12 @@ GROWING = {
     "runs": (1_000, 5_000, 10_000, 20_000),
 }
 GROWING_SMALL = {"chain": (1_000, 2_000), "cycle": (1_000, 2_000), "runs": (20, 40)}
-# A node or a run of the largest log costs at most so many times what one of the smallest does.
+# Maximum cost of a node or a run of the largest log as a multiple of one of the smallest.
 GROWTH_MAX = 2.0
 
 
 def chain(nodes, *, closed):
-    """A history in which each node hears of the one before it; closed, the first of the last."""
+    """A history in which each node delivers from the one before; closed, also the first."""
     import numpy as np
 
     from precedes.trace.rows import BROADCAST, DELIVER, numbered_history
@@ -82,7 +82,7 @@ def write_runs(path, runs, *, nodes=5, rounds=4):
 
 
 def growing(task, size):
-    """What the audit of a chain, a cycle or a table of runs costs."""
+    """The cost of the audit of a chain, a cycle or a table of runs."""
     from precedes.audit import audit
     from precedes.pipeline.audit import audit_tables_here
 
@@ -124,7 +124,7 @@ def child(what):
 
 
 def read(path):
-    """Read what an audit judges by, a row group at a time."""
+    """Read the columns that an audit needs, a row group at a time."""
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
@@ -191,13 +191,13 @@ def show(report):
 
 
 def ratios(report):
-    """The audit as a multiple of reading its columns once, and what a node or a run costs."""
+    """The audit as a multiple of reading its columns once, and the cost of a node or a run."""
     found = {f"{name}, by reading": row["ratio"] for name, row in report["traces"].items()}
     return found | {f"{task}, growth": ratio for task, ratio in growth(report).items()}
 
 
 def growth(report):
-    """What a node, or a run, of the largest log costs as a multiple of one of the smallest."""
+    """The cost of a node, or a run, of the largest log as a multiple of one of the smallest."""
     found = {}
     for task, rows in report["growing"].items():
         each = [row["cpu_s"] / int(size) for size, row in rows.items()]

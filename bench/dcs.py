@@ -1,15 +1,15 @@
 """The benchmark of dcs: `python bench/dcs.py [--quick] [--json]`.
 
 Deliveries per CPU-second of workload W (bench/run.py) with dcs, with and without the oracle and the
-hash detector, beside probabilistic with the oracle in the same run. The published random load
-(1,000 processes, 300 s) runs once with the oracle, in a process of its own; so do bells in groups
-of several sizes, whose rounds and peak memory are counted.
+hash detector, compared with probabilistic with the oracle in the same run. The published random
+load (1,000 processes, 300 s) runs once with the oracle, in a process of its own; so do bells in
+groups of several sizes, whose rounds and peak memory are counted.
 """
 
 import functools
 import time
 
-import beside_w
+import against_w
 import harness
 import run
 
@@ -23,7 +23,7 @@ GROUPS = (50, 200, 500, 1000, 2000)
 
 
 def rate(messages, *, oracle, detector):
-    """Deliveries per CPU-second of a whole call, setting up included."""
+    """Deliveries per CPU-second of a whole call, including the setup."""
     from precedes.sim import simulate
 
     # The error at which dcs has about the entries of W's probabilistic clock at its load.
@@ -41,7 +41,7 @@ def child(what):
     from precedes_papers.p002.experiments import over_time, round_experiment
 
     rounds = {s.nodes: s for s in round_experiment().scenarios}
-    simulate(rounds[GROUPS[0]])  # load what was compiled before
+    simulate(rounds[GROUPS[0]])  # load the compiled code before
     scenario = over_time("random", 1, own=True) if what == "random" else rounds[int(what)]
     start = time.process_time()
     result = simulate(scenario)
@@ -66,13 +66,13 @@ def measure(*, quick):
     rate(1, oracle=True, detector="none")
     rows = {name: functools.partial(rate, messages, **options) for name, options in ROWS.items()}
     repeats = 1 if quick else REPEATS
-    report["per_cpu_s"] = beside_w.compare(rows, messages=messages, repeats=repeats)
+    report["per_cpu_s"] = against_w.compare(rows, messages=messages, repeats=repeats)
     return report
 
 
 def show(report):
     """The tables."""
-    beside_w.show("deliveries per CPU-second", report["per_cpu_s"])
+    against_w.show("deliveries per CPU-second", report["per_cpu_s"])
     if "random" in report:
         row = report["random"]
         print(
@@ -89,4 +89,6 @@ def show(report):
 
 
 if __name__ == "__main__":
-    harness.main(__file__, __doc__, measure=measure, show=show, ratios=beside_w.ratios, child=child)
+    harness.main(
+        __file__, __doc__, measure=measure, show=show, ratios=against_w.ratios, child=child
+    )

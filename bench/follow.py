@@ -1,9 +1,10 @@
-"""What following a log costs: `python bench/follow.py [--quick] [--json]`.
+"""The cost of following a log: `python bench/follow.py [--quick] [--json]`.
 
-- How long after the delivery a violation is told, on a live group of 8 whose `vector` has a planted
-  bug (only the sender's own entry of the clock is compared): the first violations of each run.
+- Time from a delivery to the report of its violation, on a live group of 8 whose `vector` has a
+  planted bug (only the sender's own entry of the clock is compared): the first violations of each
+  run.
 - CPU of the audit of a growing log, fed with the rows of a simulated run in the order of time,
-  beside that of the batch audit of the same rows in memory; and how large its state becomes.
+  compared with the batch audit of the same rows in memory; and the size of its state.
 """
 
 import sys
@@ -21,13 +22,13 @@ FEED_ROWS = 100_000
 BUG = ("elif clocks.covers(clock, need):", "elif clock[source] >= need[source]:")
 
 
-def told_after_ms(directory):
-    """Milliseconds between deliveries out of order and when they were told, first ones first."""
+def report_delays_ms(directory):
+    """Milliseconds between deliveries out of order and their reports, first ones first."""
     from precedes.live.cluster.run import Cluster, run
     from precedes.trace.member_log import read_member_log
     from tests.support.edited import protocol
 
-    log, found = directory / "told", directory / "logs"
+    log, found = directory / "reported", directory / "logs"
     bad = protocol(directory, "vector", BUG)
 
     def watch(standing):
@@ -56,7 +57,7 @@ def child(what):
     kind, _, name = what.partition(":")
     with tempfile.TemporaryDirectory() as directory:
         if kind == "live":
-            return {"told_ms": told_after_ms(Path(directory))}
+            return {"report_ms": report_delays_ms(Path(directory))}
         return cost(Path(directory), *SIZES[name], quick=kind == "quick")
 
 
@@ -116,9 +117,9 @@ def measure(*, quick):
     rows = {name: lambda name=name: harness.alone(__file__, f"{scale}:{name}") for name in SIZES}
     rows["live"] = lambda: harness.alone(__file__, "live:")
     found = harness.interleaved(rows, repeats)
-    told = sorted(ms for one in found.pop("live") for ms in one["told_ms"])
+    delays_ms = sorted(ms for one in found.pop("live") for ms in one["report_ms"])
     return {
-        "told_ms": told,
+        "report_ms": delays_ms,
         "sizes": {
             name: {
                 **min(runs, key=lambda one: one["follow_s"]),
@@ -131,8 +132,8 @@ def measure(*, quick):
 
 def show(report):
     """The report for people."""
-    told = report["told_ms"]
-    print(f"a violation is told after (ms): {', '.join(f'{ms:.0f}' for ms in told)}")
+    delays_ms = report["report_ms"]
+    print(f"a violation is reported after (ms): {', '.join(f'{ms:.0f}' for ms in delays_ms)}")
     for name, row in report["sizes"].items():
         print(
             f"{name:>10}: {row['rows']:>9,} rows, {row['ns_per_row']:.0f} ns a row, "
@@ -141,7 +142,7 @@ def show(report):
 
 
 def ratios(report):
-    """What goes into the history."""
+    """Values for the history."""
     return {f"growing, {name}": row["ratio"] for name, row in report["sizes"].items()}
 
 

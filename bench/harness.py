@@ -1,14 +1,13 @@
-"""What every benchmark shares: options, interleaved repeats, processes of their own, the history.
+"""Shared code of benchmarks: options, interleaved repeats, child processes, the history.
 
-A shared machine is slow for minutes at a time, so all rows of a question take turns, and what is
-kept of a run is the ratio between them: bench/history.csv, a line for each ratio and commit.
+A shared machine is slow for minutes at a time, so all rows of a question take turns, and the
+result of a run is the ratio between them: bench/history.csv, a line for each ratio and commit.
 """
 
 import argparse
 import csv
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -16,14 +15,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# What is measured is compiled from the first event on.
+# Measured code is compiled from the first event on.
 os.environ.setdefault("PRECEDES_TIER", "compiled")
 
 HISTORY = ROOT / "bench" / "history.csv"
 
 
 def interleaved(rows: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list]:
-    """What each row came to, in each repeat; a row that cannot run here says so by None."""
+    """The result of each row, in each repeat; a row that cannot run here returns None."""
     found = {name: [] for name in rows}
     for _ in range(repeats):
         for name, run in rows.items():
@@ -51,13 +50,16 @@ def ratios_of(rows: Mapping[str, dict[str, float]], reference: str) -> dict[str,
 
 
 def peak_mib() -> float:
-    """The most memory that this process has had, in MiB."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
+    """The peak memory of this process, in MiB.
+
+    ``getrusage`` does not help here: its peak includes that of the parent before the fork.
+    """
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def alone(file: str, what: object, *, environment: Mapping[str, str] | None = None) -> dict:
-    """What ``child`` of a benchmark returns, in a process of its own.
+    """The result of ``child`` of a benchmark, in a process of its own.
 
     Call it while this process is small: a child's peak memory counts its parent's at the fork.
     """
@@ -76,12 +78,12 @@ def main(
     child: Callable[[str], dict] | None = None,
     holds: Callable[[dict], bool] = lambda report: True,
 ) -> None:
-    """Run a benchmark as a command; exit status 1 if what it promises does not hold.
+    """Run a benchmark as a command; exit status 1 if a promise does not hold.
 
-    ``measure(quick=...)`` gives the report, ``ratios`` what of it goes into the history.
+    ``measure(quick=...)`` gives the report, ``ratios`` the part for the history.
     """
     parser = argparse.ArgumentParser(description=text.partition("\n")[0], allow_abbrev=False)
-    scale = parser.add_mutually_exclusive_group()  # what a smoke test gives is no history
+    scale = parser.add_mutually_exclusive_group()  # a smoke test is not recorded
     scale.add_argument("--quick", action="store_true", help="small runs, once each: a smoke test")
     scale.add_argument("--record", action="store_true", help=f"append ratios to {HISTORY.name}")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -103,7 +105,7 @@ def main(
 def record(question: str, ratios: Mapping[str, float]) -> None:
     """Add lines to the history, for the commit that is checked out; ``+`` if it was edited."""
     commit = _git("rev-parse", "--short=7", "HEAD") or "unknown"
-    # Not by the history itself: the questions of `make bench` are recorded one by one.
+    # Except the history itself: the questions of `make bench` are recorded one by one.
     if _git(
         "status", "--porcelain", "--untracked-files=no", "--", ".", f":!{HISTORY.relative_to(ROOT)}"
     ):
@@ -119,6 +121,6 @@ def record(question: str, ratios: Mapping[str, float]) -> None:
 
 
 def _git(*arguments: str) -> str:
-    """What git says of the repository; nothing if there is none."""
+    """Output of git about the repository; empty if there is none."""
     command = ["git", "-C", str(ROOT), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

@@ -1,8 +1,8 @@
 """Peers of a live group, for the benchmark: a raw TCP mesh without order, and NATS.
 
 Each runs as many processes as the group and counts what they deliver, with the CPU time of the
-processes themselves. Python processes are forked, use uvloop if it is there, and do not push each
-other aside when they wake, as ours do.
+processes themselves. Python processes are forked, use uvloop if it is there, and do not preempt
+each other when they wake, as ours do.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ def new_loop():
 
 
 def run_processes(count, body):
-    """Fork ``count`` processes that run ``body(i)``; what they return, through files."""
+    """Fork ``count`` processes that run ``body(i)``; return their results, through files."""
     with tempfile.TemporaryDirectory() as directory:
         processes = []
         for i in range(count):
@@ -95,7 +95,7 @@ class RawPeer(asyncio.Protocol):
         self.member.writable.set()
 
     def connection_lost(self, exception):
-        """The first to end closes: the others write on, to those who are left."""
+        """The first to end closes: the others continue to write, to those that are left."""
         self.member.peers.remove(self)
         self.member.writable.set()
 
@@ -202,7 +202,7 @@ def nats_server():
 
 
 def nats(members, seconds, payload_bytes, rate=None):
-    """Everybody publishes to one subject and hears all others; saturated, or at a rate."""
+    """All publish to one subject and receive from all others; saturated, or at a rate."""
     import processes
 
     with nats_server() as server:

@@ -37,7 +37,7 @@ def cpu_of_run(nodes, stations, rate, duration_s):
 
 
 def cpu_of_simpy(events, processes):
-    """CPU seconds of SimPy for so many timeouts of so many processes."""
+    """CPU seconds of SimPy for this many timeouts and processes."""
     environment = simpy.Environment()
 
     def ticking(number):
@@ -95,12 +95,12 @@ def show(report):
 
 
 def ratios(report):
-    """CPU time by that of SimPy."""
+    """CPU time as a multiple of SimPy's."""
     return {"by SimPy": report["by_simpy"]}
 
 
 def holds(report):
-    """Whether the first run stays below its limit."""
+    """Return whether the first run stays below its limit."""
     return report["cpu_s"] <= LIMIT_CPU_S
 
 

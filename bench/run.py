@@ -49,7 +49,7 @@ def scenario(protocol, messages, *, oracle, seed=1, nodes=NODES):
 
 
 def rate_of_precedes(protocol, messages, *, oracle):
-    """Deliveries per CPU-second of a whole call, setting up included."""
+    """Deliveries per CPU-second of a whole call, including the setup."""
     from precedes.sim import simulate
 
     start = time.process_time()
@@ -73,7 +73,7 @@ def rate_of_cpp(program, messages, *, oracle):
 
 
 def check_cpp(program, messages, directory):
-    """The C++ program does what the simulator does: the same inputs give the same violations."""
+    """Check that the C++ program counts the same violations from the same inputs."""
     from precedes.sim import simulate
 
     ours = scenario("probabilistic", messages, oracle=True)
@@ -140,7 +140,7 @@ def start_and_memory(messages):
 
 
 def rows(messages, messages_simpy, trace) -> dict[str, Callable[[], float]]:
-    """What is measured, by the name in the table."""
+    """The rows of the table, by name."""
     return {
         "probabilistic": lambda: rate_of_precedes("probabilistic", messages, oracle=False),
         "probabilistic, oracle": lambda: rate_of_precedes("probabilistic", messages, oracle=True),
@@ -231,7 +231,7 @@ def show(report):
 
 
 def shares_of_cpp(report):
-    """What of the speed of bare C++ is reached, by medians."""
+    """The reached share of the speed of bare C++, by medians."""
     rows = report["deliveries_per_cpu_s"]
     pairs = {"probabilistic": CPP, "probabilistic, oracle": CPP_ORACLE}
     return {

@@ -30,7 +30,7 @@ DELAY_MS_MIN = 0.001
 
 
 class Message:
-    """What travels: the sender's entries and its clock before they were incremented."""
+    """Fields that travel: the sender's entries and its clock before they were incremented."""
 
     __slots__ = ("entries", "need", "past", "sequence", "source", "successor")
 
@@ -161,7 +161,7 @@ def run(variant, oracle, nodes=200, messages=1500, seed=1):
     """Run W and return deliveries, violations and CPU seconds of the event loop alone.
 
     The queue fills during the first 100 ms of simulated time, which is 1 % of 1,000 broadcasts;
-    nothing is left out for it.
+    that is not corrected.
     """
     rng = np.random.default_rng(seed)
     env = simpy.Environment()

@@ -1,4 +1,4 @@
-"""How soon a protocol runs that was never compiled, and how much of the compiled speed it reaches.
+"""Start-up of a protocol that was never compiled, and the share of the compiled speed it reaches.
 
     python bench/start.py [--quick] [--json] [--record]
 
@@ -32,7 +32,7 @@ DELIVERIES = 200_000_000
 
 
 def environment(cache: Path, tier: str) -> dict[str, str]:
-    """Of a process that has this cache and runs in this tier."""
+    """Environment of a process with this cache and tier."""
     return {**os.environ, "PRECEDES_CACHE": str(cache), "PRECEDES_TIER": tier}
 
 
@@ -52,7 +52,7 @@ def small(protocol: str, cache: Path, traces: Path, tier: str) -> dict:
 
 
 class Timed(Run):
-    """A run that notes when it changed to compiled code, and what it had delivered then."""
+    """A run that notes when it changed to compiled code, and its deliveries until then."""
 
     changed_s: float | None = None
     before = 0
@@ -88,7 +88,7 @@ def child(deliveries: str) -> dict:
 
 
 def measure(*, quick: bool = False) -> dict:
-    """All of it; a smoke test is too short for any compiler."""
+    """All measurements; a smoke test is too short for any compiler."""
     report: dict = {"small": {}}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -110,7 +110,7 @@ def measure(*, quick: bool = False) -> dict:
 
 
 def ratios(report: dict) -> dict[str, float]:
-    """What of the compiled speed a first run reaches."""
+    """The share of the compiled speed that a first run reaches."""
     begun, full = report["begun"], report["reference"]
     return {
         "of the compiled speed, in all": begun["rate"] / full["rate"],
@@ -135,7 +135,7 @@ def show(report: dict) -> None:
 
 
 def holds(report: dict) -> bool:
-    """Whether all traces are the same."""
+    """Return whether all traces are the same."""
     return all(row["same_trace"] for row in report["small"].values())
 
 

@@ -1,13 +1,13 @@
 """The benchmark of vcube: `python bench/vcube.py [--quick] [--json]`.
 
-Packets per CPU-second of the experiment of de Araujo et al. 2018 (reading A), beside deliveries per
-CPU-second of workload W with the oracle in the same run. The largest group runs once, without the
-oracle, in a process of its own, as does the one whose memory is measured.
+Packets per CPU-second of the experiment of de Araujo et al. 2018 (reading A), compared with
+deliveries per CPU-second of workload W with the oracle in the same run. The largest group runs
+once, without the oracle, in a process of its own, as does the one whose memory is measured.
 """
 
 import time
 
-import beside_w
+import against_w
 import harness
 
 SIZES = (256, 1024)
@@ -24,7 +24,7 @@ def scenario(nodes, *, tolerant, oracle):
 
 
 def rate(nodes, *, tolerant):
-    """Packets per CPU-second of a whole call with the oracle, setting up included."""
+    """Packets per CPU-second of a whole call with the oracle, including the setup."""
     from precedes.sim import simulate
 
     start = time.process_time()
@@ -38,7 +38,7 @@ def child(what):
     from precedes.sim import simulate
 
     nodes = int(what)
-    simulate(scenario(4, tolerant=False, oracle=True))  # load what was compiled before
+    simulate(scenario(4, tolerant=False, oracle=True))  # load the compiled code before
     start = time.process_time()
     result = simulate(scenario(nodes, tolerant=False, oracle=nodes != LARGEST))
     cpu_s = time.process_time() - start
@@ -59,13 +59,13 @@ def measure(*, quick):
             rows[name] = lambda nodes=nodes, tolerant=tolerant: rate(nodes, tolerant=tolerant)
     rate(8, tolerant=True)
     repeats = 1 if quick else REPEATS
-    report["per_cpu_s"] = beside_w.compare(rows, messages=messages, repeats=repeats)
+    report["per_cpu_s"] = against_w.compare(rows, messages=messages, repeats=repeats)
     return report
 
 
 def show(report):
     """The table."""
-    beside_w.show("packets per CPU-second", report["per_cpu_s"])
+    against_w.show("packets per CPU-second", report["per_cpu_s"])
     for nodes, row in report["alone"].items():
         oracle = "without the oracle" if nodes == LARGEST else "with the oracle"
         print(
@@ -75,4 +75,6 @@ def show(report):
 
 
 if __name__ == "__main__":
-    harness.main(__file__, __doc__, measure=measure, show=show, ratios=beside_w.ratios, child=child)
+    harness.main(
+        __file__, __doc__, measure=measure, show=show, ratios=against_w.ratios, child=child
+    )

@@ -1,12 +1,12 @@
-"""How fast the viewer's page is drawn, beside a canvas that draws every event as a box.
+"""Drawing speed of the viewer's page, compared with a canvas that draws every event as a box.
 
     python bench/view.py [--quick] [--json] [--record]
 
-A page of 100,000 events of a simulated group in headless Chromium with software rendering: how
-large it is, how soon the first picture is there, and how long a redraw takes while the window is
+A page of 100,000 events of a simulated group in headless Chromium with software rendering: its
+size, the time to the first picture, and the time of a redraw while the window is
 panned, with all events in it, with a tenth of them, and with so few that each has its mark. Times
-of a redraw are those of both canvases, until a pixel of each was read back: what was only
-recorded would not count. The peer draws a box for each event of the same arrays that is in the
+of a redraw are those of both canvases, until a pixel of each was read back: merely recorded
+commands would not count. The peer draws a box for each event of the same arrays that is in the
 window, on a canvas of the same size, in turns with it; it draws neither lanes nor words.
 """
 
@@ -26,7 +26,8 @@ SHARES = {"all events": 1.0, "a tenth": 0.1, "marks": 0.01}
 FIRST_MS_MAX, REDRAW_MS_MAX, PAGE_BYTES_MAX = 1_000, 16, 3_000_000
 OPENS = 5
 
-# Pans to and fro; the peer draws after every eighth of them. The pan after a rest is not counted.
+# Pans back and forth; the peer draws after every eighth of them. The pan after a rest is not
+# counted.
 PAN = """
 const [share, pans] = arguments;
 const zoom = document.getElementById(share < 1 ? "zoom-in" : "fit");
@@ -123,7 +124,7 @@ def show(report: dict) -> None:
 
 
 def holds(report: dict) -> bool:
-    """Whether the page is as small, and as fast, as it is meant to be."""
+    """Return whether the page is within its limits of size and time."""
     return (
         report["page_bytes"] <= PAGE_BYTES_MAX
         and report["first_ms"] <= FIRST_MS_MAX
