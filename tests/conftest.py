@@ -37,7 +37,7 @@ def pytest_sessionfinish(session):
 
 def pytest_addoption(parser):
     """The option of test_transcripts.py, and those of the swarm."""
-    text = "write tests/transcripts anew; read the difference before you commit it"
+    text = "rewrite tests/transcripts; read the difference before you commit it"
     parser.addoption("--rewrite-transcripts", action="store_true", help=text)
     plugin.add_options(parser)
 
@@ -70,6 +70,30 @@ def engine():
 def live():
     """The compiled steps of live members, for tests whose processes would each build them."""
     warm.up_live()
+
+
+@pytest.fixture(scope="session")
+def event_log(tmp_path_factory):
+    """Directory of the event log of ``spark``."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="session")
+def spark(event_log, engine):
+    """The Spark session of this process, on two cores."""
+    from precedes.pipeline.spark.session import QUICK_COMPILER, open_session
+
+    settings = {
+        "spark.driver.extraJavaOptions": QUICK_COMPILER,
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.dir": event_log.as_uri(),
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
+    }
+    with open_session(master="local[2]", settings=settings) as session:
+        yield session
 
 
 @pytest.fixture(scope="session")

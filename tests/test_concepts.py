@@ -1,4 +1,4 @@
-"""What docs/concepts.md shows was made by the commands beside it, and is made by them again."""
+"""The commands in docs/concepts.md reproduce its output and pictures."""
 
 import re
 import shlex
@@ -37,7 +37,7 @@ def test_pictures_are_the_same_bytes(run, tmp_path):
         assert (tmp_path / "docs" / name).read_bytes() == (ROOT / "docs" / name).read_bytes(), name
 
 
-def test_each_picture_stands_beside_its_command():
+def test_each_picture_stands_next_to_its_command():
     drawn = [line.split()[-1] for line in COMMANDS if " --svg " in line]
     assert sorted(drawn) == sorted(f"docs/{name}" for name in PICTURES)
 

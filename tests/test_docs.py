@@ -1,19 +1,25 @@
-"""What the pages say is so: commands parse and print what is shown, paths and keys exist."""
+"""The pages are true: commands parse and print the shown output, paths and keys exist."""
 
+import configparser
 import contextlib
+import csv
 import dataclasses
 import io
 import json
 import re
 import shlex
 import tomllib
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import yaml
 
+from precedes import live
 from precedes.cli.main import main
 from precedes.cli.main import parse as parse_words
 from precedes.cli.simulate import scenario_of
+from precedes.live.net import security
 from precedes.model import EventKind
 from precedes.sim import Fault, Scenario, from_toml
 from precedes.sim.scenario import NETWORK, TOP, WORKLOAD
@@ -26,7 +32,7 @@ PAGES = {
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 }
 FOLDERS = ("bench", "docs", "examples", "experiments", "src", "tests", "tools")
-# Longer runs are only parsed: their numbers were taken by hand with the command beside them.
+# Longer runs are only parsed: their numbers were taken by hand with the command next to them.
 DELIVERIES_MAX = 3_000_000
 
 
@@ -71,7 +77,7 @@ def parse(line: str):
 
 
 def is_cheap(line: str) -> bool:
-    """Whether a command takes a second or two once everything is compiled."""
+    """Return whether a command takes a second or two once everything is compiled."""
     options = parse(line)
     if options.command != "simulate":
         return options.command in ("audit", "export", "protocols", "size")
@@ -136,9 +142,9 @@ def test_the_example_of_a_table():
     at = next(number for number, block in enumerate(page) if block.language == "python")
     code, output = page[at : at + 2]
     assert output.language == "text"
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
+    with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(compile(code.text, "docs/formats.md", "exec"), {})
-    assert printed.getvalue() == output.text
+    assert out.getvalue() == output.text
 
 
 def test_the_walk_through_quotes_the_example():
@@ -171,7 +177,7 @@ def lost_in(name: str, page: str) -> list[str]:
 
 
 def is_there(name: str) -> bool:
-    """Whether a dotted name is a module, or a name in one."""
+    """Return whether a dotted name is a module, or a name in one."""
     module, _, last = name.rpartition(".")
     path, outer = ("src/" + part.replace(".", "/") for part in (name, module))
     if {f"{path}.py", f"{path}/__init__.py"} & FILES:
@@ -269,6 +275,66 @@ def test_the_index_has_every_page():
     assert pages - {"README.md"} - linked == set()
 
 
+def wrong_figures(page: str, recorded: list[dict[str, str]]) -> list[str]:
+    """Numbers in marked passages that no ratio of the named commit gives when rounded."""
+    found = []
+    passages = re.findall(r"<!-- figures of (\w+) -->(.*?)<!-- end of figures -->", page, re.DOTALL)
+    for commit, text in passages:
+        ratios = [1.0, *(float(row["ratio"]) for row in recorded if row["commit"] == commit)]
+        for number in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)", text):
+            digits = len(number.partition(".")[2])
+            if number not in {f"{ratio:.{digits}f}" for ratio in ratios}:
+                found.append(number)
+    return found
+
+
+def test_figures_are_those_of_recorded_runs():
+    """Also a planted one is found."""
+    with (ROOT / "bench/history.csv").open(encoding="utf-8", newline="") as file:
+        recorded = list(csv.DictReader(file))
+    marked = {name for name, page in PAGES.items() if "<!-- figures of " in page}
+    assert marked >= {"docs/design.md", "docs/live.md"}
+    for name in marked:
+        assert wrong_figures(PAGES[name], recorded) == [], name
+        planted = PAGES[name].replace("<!-- end of figures -->", "0.4321 <!-- end of figures -->")
+        assert set(wrong_figures(planted, recorded)) == {"0.4321"}
+
+
+def test_a_deployment_is_one_group(tmp_path):
+    """The group file is valid, and its members are those of Compose and of the StatefulSet."""
+    texts: dict[str, list[str]] = {}
+    for block in blocks(PAGES["docs/deploy.md"]):
+        texts.setdefault(block.language, []).append(block.text)
+    path = tmp_path / "group.toml"
+    path.write_text(texts["toml"][0])
+    members = [f"orders-{i}" for i in range(3)]
+    configs = [live.from_toml(path, member=name) for name in members]
+    assert {config.names for config in configs} == {tuple(members)}
+    addresses = [config.advertised for config in configs]
+    (seed,) = configs[0].seeds
+    for config, name in zip(configs, members, strict=True):
+        files = security.key_files(Path("keys"), members)
+        assert {Path(config.security.certificate), Path(config.security.key)} <= set(files), name
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str
+    unit.read_string(texts["ini"][0])
+    assert unit["Service"]["ExecStart"].endswith(" service.py group.toml")
+    lines = texts["dockerfile"][0].splitlines()
+    assert {line.split()[0] for line in lines} <= {"FROM", "ENV", "COPY", "RUN", "WORKDIR", "CMD"}
+    compose, (service, stateful) = (list(yaml.safe_load_all(text)) for text in texts["yaml"])
+    services = compose[0]["services"].values()
+    aliases = [one["networks"]["default"]["aliases"] for one in services]
+    assert [[f"{alias}:7000" for alias in own] for own in aliases] == [[x, seed] for x in addresses]
+    assert [one["environment"]["MEMBER"] for one in services] == members
+    name, spec = stateful["metadata"]["name"], stateful["spec"]
+    assert [f"{name}-{i}" for i in range(spec["replicas"])] == members
+    assert [f"{member}.{spec['serviceName']}:7000" for member in members] == addresses
+    assert f"{service['metadata']['name']}:7000" == seed
+    (variable,) = spec["template"]["spec"]["containers"][0]["env"]
+    assert variable["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
+    assert service["spec"]["selector"] == spec["template"]["metadata"]["labels"]
+
+
 def test_the_scenario_file_of_the_page(tmp_path):
     """It has every key, and shows the defaults that it says it shows."""
     text = next(block.text for block in blocks(PAGES["docs/scenarios.md"]) if block[0] == "toml")
@@ -295,7 +361,7 @@ def test_the_scenario_file_of_the_page(tmp_path):
 
 
 def names_in(page: str) -> set[str]:
-    """What a page has in backticks, without what stands before a dot."""
+    """Names in backticks on a page, without prefixes that end with a dot."""
     return {word.rpartition(".")[2] for word in re.findall(r"`([\w.]+)`", page)}
 
 

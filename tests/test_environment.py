@@ -24,7 +24,7 @@ def of_page():
 
 
 def is_environment(node):
-    """Whether an expression is the environment, or what functions call it that are handed it."""
+    """Return whether an expression is the environment, or a parameter that receives it."""
     return ast.unparse(node) in ("os.environ", "environment")
 
 

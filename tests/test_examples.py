@@ -1,5 +1,6 @@
 """The examples run as they are, in this process: what they need is compiled once."""
 
+import os
 import runpy
 import subprocess
 import sys
@@ -7,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from precedes.cli.main import main
 from precedes.sim import Scenario, from_toml, simulate
 from precedes.testing import assert_conforms
+from tests.support.application import addresses
 from tests.support.places import ROOT
+from tests.support.processes import printed
 
 EDITING_TRACE = ROOT.parent / "shared/data/editing-traces/friendsforever.json.gz"
 FIFO = "examples/fifo_broadcast.py"
@@ -40,17 +42,9 @@ def test_compare_protocols(run):
     assert wrong["vector"] == 0 < wrong["probabilistic"] < wrong["unordered"]
 
 
-def run_alone(name, *arguments):
-    """An example that starts processes, in a process of its own."""
-    command = [sys.executable, f"examples/{name}", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.usefixtures("live")
 def test_live_chat():
-    ann, bob, eve = run_alone("live_chat.py").splitlines()
+    ann, bob, eve = printed("examples/live_chat.py").splitlines()
     assert ann == "ann sees: bob: on the fridge"
     assert bob == "bob sees: ann: has anybody seen my keys?"
     assert eve == "eve sees: ann: has anybody seen my keys? / bob: on the fridge"
@@ -58,7 +52,24 @@ def test_live_chat():
 
 @pytest.mark.usefixtures("live")
 def test_replicated_dictionary():
-    assert run_alone("replicated_dictionary.py") == "3 copies after 120 changes: the same\n"
+    assert printed("examples/replicated_dictionary.py") == "3 copies after 120 changes: the same\n"
+
+
+@pytest.mark.usefixtures("live")
+def test_a_service_leaves_when_it_is_stopped(tmp_path):
+    path = tmp_path / "group.toml"
+    path.write_text(f"addresses = {list(addresses(2))}\n")
+    line = [sys.executable, "examples/service.py", str(path)]
+    members = [
+        subprocess.Popen(line, env={**os.environ, "MEMBER": i}, stdout=subprocess.PIPE, text=True)
+        for i in "01"
+    ]
+    with members[0], members[1]:
+        assert members[1].stdout.readline() == "member 0 is up\n"
+        assert members[0].stdout.readline() == "member 1 is up\n"
+        for member in reversed(members):  # half of a group goes on with member 0
+            member.terminate()
+            assert member.stdout.read() == "left the group\n"
 
 
 @pytest.mark.gate
@@ -66,12 +77,19 @@ def test_replicated_dictionary():
 def test_live_editing_of_a_real_text():
     """Real processes, whose documents converge."""
     if EDITING_TRACE.exists():
-        output = run_alone("live_editing.py", EDITING_TRACE, 400)
+        output = printed("examples/live_editing.py", EDITING_TRACE, 400)
         assert "3 processes, 400 changes: the same text everywhere" in output
     else:
-        output = run_alone("live_editing.py")
+        output = printed("examples/live_editing.py")
         assert "4 processes, 6 changes: the same text everywhere" in output
         assert "causes before effects." in output
+
+
+@pytest.mark.gate
+def test_a_stream_is_audited_while_it_is_produced():
+    *counts, sentence = printed("examples/stream_audit.py").splitlines()
+    assert [line.split(": ")[1] for line in counts] == [f"{n} findings" for n in (0, 0, 0, 1, 1)]
+    assert sentence.startswith("node mailbox delivered shipped before paid")
 
 
 @pytest.mark.usefixtures("engine")
@@ -95,12 +113,6 @@ def test_replay_a_real_history(run):
     output = run("replay_editing_trace.py", EDITING_TRACE)
     assert "vector: held, 52156 deliveries" in output
     assert "unordered: violated" in output
-
-
-@pytest.mark.usefixtures("engine")
-def test_audit_the_chat(capsys):
-    assert main(["audit", "examples/chat.jsonl"]) == 1
-    assert "node eve delivered answer before question" in capsys.readouterr().out
 
 
 def test_fifo_broadcast_conforms():

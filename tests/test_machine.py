@@ -1,4 +1,4 @@
-"""What this machine has."""
+"""Resources of this machine."""
 
 import os
 
@@ -6,7 +6,7 @@ from precedes import machine
 
 
 def test_the_machines_memory(monkeypatch):
-    """What the machine has, or less where a control group says so."""
+    """The memory of the machine, or the limit of a control group."""
     machine.machine_bytes.cache_clear()
     whole = machine.machine_bytes()
     assert 0 < whole <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -50,7 +50,7 @@ def test_the_status_is_that_of_what_ran(tmp_path, status):
     )
 
 
-def test_pips_reason_is_told():
+def test_pips_reason_is_reported():
     said = (
         "WARNING: x\nERROR: Could not find a version\nERROR: No matching distribution for numba\n"
     )

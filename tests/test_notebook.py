@@ -1,4 +1,4 @@
-"""The tour of a notebook, run as a reader would, gives what it shows.
+"""The notebooks, run as a reader would, give what they show.
 
 ``pytest tests/test_notebook.py --rewrite-transcripts`` takes new outputs over.
 """
@@ -11,9 +11,10 @@ import pytest
 
 from tests.support.places import ROOT
 
-TOUR = ROOT / "examples/tour.ipynb"
+# Each with its frames: a diagram, or two in lockstep.
+NOTEBOOKS = {"tour": 2, "dataframe": 1}
 OUTPUTS_MAX_BYTES = 20_000
-CELL_MAX_S = 120
+CELL_MAX_S = 600
 
 
 def executed(notebook, folder, monkeypatch):
@@ -48,8 +49,10 @@ def kept(output):
 
 
 @pytest.mark.gate
-def test_the_tour(tmp_path, monkeypatch, request):
-    notebook = nbformat.read(TOUR, as_version=4)
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_gives_what_it_shows(name, tmp_path, monkeypatch, request):
+    path = ROOT / f"examples/{name}.ipynb"
+    notebook = nbformat.read(path, as_version=4)
     expected = [cell.get("outputs", []) for cell in notebook.cells]
     executed(notebook, tmp_path, monkeypatch)
     frames = 0
@@ -59,11 +62,11 @@ def test_the_tour(tmp_path, monkeypatch, request):
             frames += sum("<iframe" in str(output) for output in cell.outputs)
             cell.outputs = [nbformat.from_dict(kept(output)) for output in cell.outputs]
     if request.config.getoption("rewrite_transcripts"):
-        nbformat.write(notebook, TOUR)
+        nbformat.write(notebook, path)
         expected = [cell.get("outputs", []) for cell in notebook.cells]
     found = [cell.get("outputs", []) for cell in notebook.cells]
     assert found == expected, "read the difference; --rewrite-transcripts takes it over"
-    assert frames == 2, "the diagram, and two in lockstep"
+    assert frames == NOTEBOOKS[name]
     text = str(found)
     assert len(text.encode()) < OUTPUTS_MAX_BYTES
     assert str(tmp_path) not in text

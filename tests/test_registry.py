@@ -1,17 +1,15 @@
 """Protocols of other packages, found by their entry points."""
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from types import SimpleNamespace
 
 import pytest
 
-from precedes import registry, sources
+from precedes import registry
 from precedes.protocols import unordered
 from tests.support import edited
+from tests.support.processes import python
 
 SIMULATE = ("simulate", "their-own", "--nodes", "4", "--messages", "40", "--interpreted", "--json")
 
@@ -31,15 +29,11 @@ class Site:
         (about / "entry_points.txt").write_text("[precedes.protocols]\n" + "".join(lines))
 
     def run(self, *line):
-        """What a Python process answers."""
-        environment = {**os.environ, "PYTHONPATH": str(self.folder)}
-        return subprocess.run(
-            [sys.executable, *line],
-            capture_output=True, text=True, timeout=60, check=False, env=environment,
-        )  # fmt: skip
+        """The output of a Python process."""
+        return python(*line, env={"PYTHONPATH": str(self.folder)})
 
     def command(self, *line):
-        """What a command of ours answers."""
+        """The output of a command of this package."""
         return self.run("-m", "precedes.cli", *line)
 
 
@@ -76,7 +70,7 @@ def test_a_protocol_of_another_package_is_one_of_ours(site):
 
 
 def test_all_files_of_its_package_are_its_sources(site):
-    """So that an edit of any of them compiles anew."""
+    """So that an edit of any of them compiles again."""
     script = "from precedes.registry import load; print(*load('their-own').sources)"
     found = site.run("-c", script).stdout.split()
     package = site.folder / "acme"
@@ -108,15 +102,6 @@ def test_a_package_that_does_not_work_leaves_the_others_alone(site):
     assert line.startswith("precedes: protocol 'absent' of broken cannot be imported: No module")
     done = site.command("simulate", "absent", "--nodes", "4", "--messages", "4")
     assert (done.returncode, done.stderr) == (2, f"{line}\n")
-
-
-def test_what_is_in_our_folder_is_a_protocol():
-    """Without a list: whoever adds a file there adds a protocol."""
-    script = "from precedes.registry import names; print(*names())"
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout
-    folder = sources.PACKAGE / "protocols"
-    ours = {path.stem for path in folder.iterdir()} - {"__init__", "__pycache__"}
-    assert ours <= set(found.split())
 
 
 def test_an_allocate_that_does_not_return_is_refused():

@@ -1,11 +1,15 @@
-"""What users may import: these names of these modules, and nothing else."""
+"""The public names: these names of these modules, and no others."""
 
 import ast
 import importlib
+import inspect
 import re
+import subprocess
+import sys
 
 import pytest
 
+import precedes
 from precedes import UserError
 from precedes.cli.main import main
 from tests.support.places import ROOT
@@ -13,25 +17,29 @@ from tests.support.places import ROOT
 PUBLIC = {
     "precedes": """
         Comparison Diagram EventHandler Fault InternalError PeerError PrecedesError ProgressBar
-        Result Scenario UserError compare from_arrow from_pandas load simulate view
+        Result Scenario UserError audit compare from_arrow from_pandas load simulate view
     """,
     "precedes.audit": """
-        HELD Report Reports Standing Step UNKNOWN VIOLATED Witness audit follow to_json to_text
+        Finding HELD Report Reports Standing Step UNKNOWN VIOLATED Verdict Witness audit check_views
+        follow to_json to_text
     """,
     "precedes.live": """
-        Batch Config Event Evicted Group GroupClosed GroupLost Message Missing Security SlowMember
-        WouldBlock from_toml make_keys
+        Batch Config Event Excluded Group GroupClosed GroupLost Message Missing Replaced Security
+        SlowMember WouldBlock from_toml make_keys
     """,
     "precedes.pipeline": """
-        Experiment Sweep audit_events audit_files audit_tables follow_stream from_file open_session
-        open_stream open_tables read_events read_traces register_source run_experiments run_sweep
+        Experiment Sweep audit_files audit_tables from_file open_session open_tables read_events
+        read_traces run_experiments run_sweep
+    """,
+    "precedes.spark": """
+        audit_giant causal_audit causal_audit_stream causal_violations register
     """,
     "precedes.testing": """
         Breach Collector Conformance Failure Kind Observed assert_conforms check_agreement
         check_same check_scenario conformance observe random_scenario
     """,
     "precedes.trace": """
-        Dialect EVENTS EventHandler FORMATS Found History SCHEMA SCHEMA_VERSION TraceWriter
+        Dialect EVENTS EventHandler FORMATS History Notes SCHEMA SCHEMA_VERSION TraceWriter
         event_batches from_arrow from_pandas join load read_members read_metadata read_trace
     """,
 }
@@ -41,20 +49,39 @@ PUBLIC = {
 def test_a_module_offers_these_names(name):
     module = importlib.import_module(name)
     assert sorted(module.__all__) == sorted(PUBLIC[name].split())
-    homes = getattr(module, "_HOMES", module.__all__)
-    assert sorted(homes) == sorted(module.__all__), "not all that can be imported is listed"
+    if hasattr(module, "_HOMES"):
+        assert sorted(module._HOMES) == dir(module) == sorted(module.__all__), "not all is listed"
     for public in module.__all__:
         assert getattr(module, public) is not None
 
 
-def test_no_function_hides_a_module():
-    """``precedes.audit`` is a module, whatever was imported before; its function is in there."""
-    import precedes
-    import precedes.audit
+@pytest.mark.parametrize("before", ["", "import precedes.audit; ", "import precedes.cli.main; "])
+def test_the_audit_is_a_package_that_can_be_called(before):
+    """Whatever was imported before: a function and a package of one name would hide each other."""
+    code = (
+        f"{before}import precedes; print(precedes.audit('examples/chat.jsonl').verdict); "
+        "from precedes.audit import follow; print(precedes.audit.follow is follow)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "violated\nTrue\n", done.stderr
 
-    assert precedes.audit.audit.__module__.startswith("precedes.audit.")
-    for name in precedes.__all__:
+
+def test_the_package_has_the_signature_of_its_function():
+    function = precedes.audit.audit
+    assert inspect.signature(precedes.audit) == inspect.signature(function)
+
+
+def test_no_other_name_is_that_of_a_module():
+    for name in set(precedes.__all__) - {"audit"}:
         assert importlib.util.find_spec(f"precedes.{name}") is None
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_dir_lists_public_names(name):
+    module = importlib.import_module(name)
+    if hasattr(module, "_HOMES"):
+        public = [one for one in dir(module) if not one.startswith("__")]
+        assert public == sorted(module.__all__)
 
 
 # Pages show the commands that made them.
@@ -108,10 +135,9 @@ def test_a_text_with_an_option_would_be_found(tmp_path):
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        (["simulate", "vector", "--nodes", "5"], "with --messages or --duration\n"),
-        (["audit", "--fresh", "examples/chat.jsonl"], "without --work\n"),
+        (["audit", "--fresh", "examples/chat.jsonl"], "--fresh requires --work\n"),
         (["audit", "--columns", "x=y", "examples/chat.jsonl"], "--columns names 'x': "),
-        (["size", "--rate", "5", "--nodes", "5"], "look for: --error for a size, or --entries"),
+        (["size", "--rate", "5", "--nodes", "5"], "give --error for a size, or --entries"),
     ],
 )
 def test_a_command_speaks_of_its_options(line, text, capsys, monkeypatch):

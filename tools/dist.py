@@ -1,8 +1,8 @@
 """Builds wheel and sdist: `python -m tools.dist [DIR]`, by default into dist/.
 
-The wheel is made from the sdist, which thus holds all that it takes. It must be the one that the
-repository itself gives, byte for byte, and the sdist may hold nothing but files that are in git.
-Nothing is fetched, and what was in DIR before of this package is replaced.
+The wheel is made from the sdist, which proves that the sdist is complete. It must equal the one
+from the repository itself, byte for byte, and the sdist may contain only files that are in git.
+Nothing is fetched, and earlier files of this package in DIR are replaced.
 """
 
 import hashlib
@@ -14,17 +14,17 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Of the same sources the same bytes, whenever and wherever they are built.
+# The same sources give the same bytes.
 EPOCH_S = "1577836800"  # 2020-01-01, as good as any: zip files cannot hold times before 1980
 MADE = frozenset({"PKG-INFO"})
 
 
 class Refused(Exception):
-    """What was built must not be published."""
+    """The result of the build must not be published."""
 
 
 def build(root: Path, kind: str, directory: Path) -> Path:
-    """Build an sdist or a wheel of a folder of sources, with what is installed here."""
+    """Build an sdist or a wheel of a folder of sources, with the installed tools."""
     directory.mkdir()
     done = subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", directory],
@@ -64,7 +64,7 @@ def check_stray(folder: Path, root: Path) -> None:
 
 
 def make(root: Path, directory: Path, *, is_release: bool) -> list[Path]:
-    """Put wheel and sdist of a repository into a directory, if all is well with them."""
+    """Put wheel and sdist of a repository into a directory, if all checks pass."""
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, prefix=".build-") as place:
         work = Path(place)
@@ -81,7 +81,7 @@ def make(root: Path, directory: Path, *, is_release: bool) -> list[Path]:
 
 
 def main(arguments: list[str]) -> int:
-    """Build, and print what was made with its digests."""
+    """Build, and print the files with their digests."""
     directory = Path(arguments[0]) if arguments else ROOT / "dist"
     try:
         made = make(ROOT, directory, is_release=True)

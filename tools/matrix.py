@@ -3,11 +3,11 @@
     python tools/matrix.py [--all] [--quick] [--minutes N] [--python PATH ...] [--only TEXT]
                            [TEST ...]
 
-Interpreters are this one, those named by ``--python``, and what PATH, pyenv and uv have of 3.11 and
-later. Environments are below ``build/matrix``: the oldest interpreter with the lower bound of every
+Interpreters are this one, those named by ``--python``, and those of PATH, pyenv and uv from 3.11
+on. Environments are below ``build/matrix``: the oldest interpreter with the lower bound of every
 requirement, and the newest with the newest of everything; with ``--all`` also the oldest with the
-newest and the newest with the oldest Numba that installs there. What cannot be had is printed with
-the reason and is no failure: the exit status is 1 only if tests failed, or took longer than they
+newest and the newest with the oldest Numba that installs there. Unavailable cells are printed with
+the reason and are not failures: the exit status is 1 only if tests failed, or took longer than they
 may.
 """
 
@@ -29,7 +29,7 @@ PLACE = ROOT / "build" / "matrix"
 FIRST_PYTHON = (3, 11)
 INSTALL_S = 1200
 
-# All that is compiled, or that NumPy and pyarrow have a say in.
+# All compiled code, and all that depends on NumPy and pyarrow.
 TESTS = (
     "tests/compiled",
     "tests/test_contract.py",
@@ -39,7 +39,7 @@ TESTS = (
     "tests/trace",
     "tests/audit",
 )
-# Every protocol compiled, simulated and live, beside its interpreted self.
+# Every protocol compiled, simulated and live, compared with its interpreted form.
 QUICK = (
     "tests/compiled/test_options.py",
     "tests/compiled/test_pointers.py",
@@ -56,7 +56,7 @@ for name in sys.argv[1:]:
 
 
 class Cell(NamedTuple):
-    """An interpreter, what it is to have, and what we call that."""
+    """An interpreter, its requirements, and their name."""
 
     python: Path
     name: str
@@ -64,7 +64,7 @@ class Cell(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a cell."""
+    """The outcome of a cell."""
 
     name: str
     versions: str
@@ -92,7 +92,7 @@ def run(command: list[str], log: Path, *, timeout_s: float, **environment: str) 
 
 
 def interpreters(named: list[Path]) -> dict[tuple[int, ...], Path]:
-    """What can be run, by version; of several of one minor version the first that is found."""
+    """Interpreters by version; of several of one minor version the first."""
     uv = Path.home() / ".local/share/uv/python"
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     on_path = [shutil.which(f"python3.{minor}") for minor in range(FIRST_PYTHON[1], 30)]
@@ -112,7 +112,7 @@ def interpreters(named: list[Path]) -> dict[tuple[int, ...], Path]:
             )
         except (OSError, subprocess.SubprocessError):
             if path in named:
-                print(f"{path} is no Python with venv and ensurepip")
+                print(f"{path} is not a Python with venv and ensurepip")
             continue
         version = tuple(map(int, done.stdout.split()))
         if version >= FIRST_PYTHON:
@@ -121,7 +121,7 @@ def interpreters(named: list[Path]) -> dict[tuple[int, ...], Path]:
 
 
 def requirements() -> dict[str, str]:
-    """What the package needs, and from which version on."""
+    """The requirements of the package, with their lower bounds."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     found = (re.match(r"([\w-]+)>=([\d.]+)", text) for text in project["dependencies"])
     return {match[1]: match[2] for match in found if match is not None}
@@ -161,7 +161,7 @@ def _label(version: tuple[int, ...]) -> str:
 
 
 def why_not(python: Path, minor: str) -> str | None:
-    """Why an interpreter cannot have a version of Numba without building it, in pip's words."""
+    """Pip's reason why an interpreter cannot have a version of Numba without building it."""
     command = [python, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
     command += ["--disable-pip-version-check", "-d", PLACE / "wheels", f"numba=={minor}.*"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
@@ -169,13 +169,13 @@ def why_not(python: Path, minor: str) -> str | None:
 
 
 def last_error(said: str) -> str:
-    """The last thing that pip calls an error, on a line."""
+    """The last error in pip's output, on a line."""
     errors = re.findall(r"(?m)^ERROR: (.*)", said)
     return errors[-1][:160] if errors else "pip failed"
 
 
 def install(cell: Cell, place: Path, log: Path) -> str | None:
-    """Make the environment of a cell, or take the one that is there; why it cannot be had."""
+    """Make the environment of a cell, or use an existing one; return why it is unavailable."""
     free = {*requirements(), "llvmlite"}
     pinned = (ROOT / "constraints.txt").read_text().split()
     limits = [line for line in pinned if line.partition("==")[0] not in free]
@@ -245,7 +245,7 @@ def main() -> int:
 
 
 def stop(number: int, _frame: object) -> None:
-    """End at once, and with this what runs."""
+    """End at once, together with the running process."""
     sys.exit(128 + number)
 
 

@@ -1,7 +1,7 @@
-"""Draws the pictures of the pages as the commands beside them say: `python -m tools.pictures`.
+"""Draws the pictures of the pages by the commands next to them: `python -m tools.pictures`.
 
-The small ones are the same bytes each time, which tests check. The picture of the viewer is what
-Debian's chromium shows of a page; pixels differ with its version and fonts.
+The small ones are the same bytes each time, which tests check. Those of the viewer are Debian's
+chromium's renderings of pages; pixels differ with its version and fonts.
 """
 
 import os
@@ -18,13 +18,16 @@ from tests.support.browser import show, start
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("docs/concepts.md", "docs/view.md")
 COMMAND = re.compile(r"^(?: {4})?(precedes (?:simulate|view) .*--(?:trace|svg) .*)$", re.MULTILINE)
-VIEWED = "traces/unordered-5-1-83ebbd.parquet"
+VIEWED = {
+    "viewer.png": "traces/unordered-5-1-83ebbd.parquet",
+    "shiviz.png": str(ROOT / "tests/viewer/logs/facebook.log"),
+}
 WIDTH, HEIGHT = 1180, 540
 SETTLED_S = 1.0  # after the page has moved to its opening
 
 
 def commands() -> list[str]:
-    """What the pages say, each once."""
+    """The commands in the pages, each once."""
     texts = [(ROOT / page).read_text(encoding="utf-8") for page in PAGES]
     found = [line for text in texts for line in COMMAND.findall(text)]
     return [line for line in dict.fromkeys(found) if "docs/pictures" in line or "--trace" in line]
@@ -40,11 +43,12 @@ def draw() -> None:
         for line in commands():
             if main(shlex.split(line)[1:]) != 0:
                 raise SystemExit(line)
-        write_view([VIEWED], "page.html")
         with start() as browser:
-            show(browser, work / "page.html", width=WIDTH, height=HEIGHT)
-            time.sleep(SETTLED_S)
-            browser.save_screenshot(str(ROOT / "docs/pictures/viewer.png"))
+            for name, log in VIEWED.items():
+                write_view(log, "page.html")
+                show(browser, work / "page.html", width=WIDTH, height=HEIGHT)
+                time.sleep(SETTLED_S)
+                browser.save_screenshot(str(ROOT / "docs/pictures" / name))
         os.chdir(ROOT)
 
 

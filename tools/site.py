@@ -2,7 +2,7 @@
 
     python -m tools.site [OUT]
 
-The pages are those of the repository, as they are: they are put side by side below build/, with
+The pages are those of the repository, unchanged: they are copied below build/, with
 the files that they link to, so that a link leads to the same place here and there. A warning is an
 error, and so is a page that would load something from the network.
 """
@@ -17,9 +17,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
-OURS = ("site.css", "iframe-worker.js")  # beside this file
+OURS = ("site.css", "iframe-worker.js")  # next to this file
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-# What a browser fetches without being asked to: by tag, the attributes that name it.
+# Resources that a browser fetches by itself: by tag, the attributes that name them.
 LOADED = {
     "audio": ("src",),
     "embed": ("src",),
@@ -31,7 +31,7 @@ LOADED = {
     "source": ("src", "srcset"),
     "video": ("src", "poster"),
 }
-# Links of a head that say something and fetch nothing.
+# Links of a head that fetch nothing.
 SAID = {"canonical", "next", "prev"}
 
 
@@ -41,7 +41,7 @@ def pages(root: Path) -> list[Path]:
 
 
 def stage(root: Path, folder: Path) -> None:
-    """Put the pages, and what they link to, into an empty folder, as they stand to each other."""
+    """Copy the pages, and the files that they link to, with relative paths, to an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name in OURS:
@@ -66,7 +66,7 @@ def _linked(text: str, page: Path, root: Path) -> list[Path]:
 
 
 class _Loaded(HTMLParser):
-    """What a page has a browser fetch from elsewhere."""
+    """The URLs that a page makes a browser fetch from elsewhere."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,13 +92,13 @@ def _is_far(address: str) -> bool:
 
 
 def _far_urls(style: str) -> list[str]:
-    """What a style loads from elsewhere."""
+    """The URLs that a style loads from elsewhere."""
     named = re.findall(r"url\(\s*['\"]?([^'\")]+)|@import\s+['\"]([^'\"]+)", style)
     return [address for pair in named for address in pair if _is_far(address)]
 
 
 def loaded_from_afar(site: Path) -> list[str]:
-    """What the pages and styles of a site would load from the network, and which."""
+    """The pages and styles of a site that would load from the network, with the URLs."""
     found = []
     for path in sorted([*site.rglob("*.html"), *site.rglob("*.css")]):
         text = path.read_text(encoding="utf-8")
@@ -113,7 +113,7 @@ def loaded_from_afar(site: Path) -> list[str]:
 
 
 def build(root: Path, out: Path) -> list[str]:
-    """Build the site of a repository; what is wrong with it, a line each."""
+    """Build the site of a repository; return its errors, a line each."""
     staged = out.parent / f"{out.name}-pages"
     stage(root, staged)
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
@@ -127,13 +127,13 @@ def build(root: Path, out: Path) -> list[str]:
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # of the theme, about its future
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
-        told = (done.stdout + done.stderr).splitlines()
-        return [line for line in told if not line.startswith("INFO")]
+        output = (done.stdout + done.stderr).splitlines()
+        return [line for line in output if not line.startswith("INFO")]
     return loaded_from_afar(out)
 
 
 def main(arguments: list[str]) -> int:
-    """Build it; 1 if something is wrong with it, which is printed."""
+    """Build it; return 1 after errors, which are printed."""
     out = Path(arguments[0]) if arguments else ROOT / "build" / "site"
     out = out.resolve()
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Checks what no linter knows about this repository: `python tools/tidy.py [ROOT]`.
+"""Checks of this repository that linters do not have: `python tools/tidy.py [ROOT]`.
 
 Prints one line per finding, `path:line: what`, and exits 1 if there is any.
 """
@@ -17,10 +17,10 @@ FUNCTION_LINES_MAX = 100
 FILE_BYTES_MAX = 1_000_000
 LARGE = frozenset({"docs/record/index.html"})  # text that packs to a tenth
 
-# Who may import whom: a part is a module, or a package with all that is in it but parts of their
+# Import order: a part is a module, or a package with all that is in it but parts of their
 # own. A part sees itself, what is inside it, and what is named here (with all that is inside that).
-# `trace` and `audit` see less than their place would allow: an oracle shares no code with what it
-# judges.
+# `trace` and `audit` see less than their place would allow: an oracle shares no code with the code
+# it judges.
 WORDS = frozenset({"model", "errors", "lazy"})
 FILES = WORDS | {"files"}
 STORES = FILES | {"stores"}
@@ -50,19 +50,23 @@ MAY_IMPORT = {
     "parts.sizing": WORDS | {"delays"},
     "protocols": CONTRACT | {"parts", "plain"},
     "registry": CONTRACT | {"catalogue", "plain"},  # it finds protocols by their names
-    "trace": STORES,
+    "trace": STORES | {"frames"},
     "audit": STORES | {"compiled", "frames", "trace"},
     "sim": HOSTS | {"forms", "delays", "frames", "machine", "parts", "stores", "waiting"},
     "sim.engine": CONTRACT,
     "sim.inputs": CONTRACT | {"delays", "sim.engine", "sim.scenario", "sim.workloads"},
+    # A result has methods that audit and show its run, for users; the simulator calls neither.
+    "sim.result": WORDS | {"audit", "frames", "sim", "stores", "view", "viewer"},
     # It hands a run to the writer of its trace.
-    "sim.runs": HOSTS | {"__version__", "delays", "sim", "trace", "waiting"},
+    "sim.runs": HOSTS | {"__version__", "delays", "sim", "stores", "trace", "waiting"},
     "live": HOSTS | {"__version__", "console", "parts", "trace", "waiting"},
     "live.net": WORDS,
     "live.member": HOSTS | {"machine", "parts"},
+    "live.membership": WORDS,
     "live.cluster": HOSTS | {"live", "trace", "audit"},  # it asks for its own verdict
     "pipeline": HOSTS
     | {"intervals", "console", "frames", "stores", "sim", "trace", "audit", "waiting"},
+    "spark": STORES | {"audit", "pipeline", "trace"},
     "pipeline.spark": FILES | {"compiled", "console", "machine", "sources", "waiting"},
     "provenance": FILES | {"compiled", "sources", "__version__"},
     "pages": WORDS,
@@ -77,11 +81,11 @@ MAY_IMPORT = {
 FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import all but protocols
 
 # Modules that only these parts of the package may import. The pipeline connects to a Spark master
-# before Spark waits a minute for it; whatever else is sent or received is live's.
+# before Spark waits a minute for it; all other sockets are live's.
 OWNERS = {
     "numba": ("compiled",),
     "llvmlite": ("compiled",),
-    "pyspark": ("pipeline",),
+    "pyspark": ("pipeline", "spark"),
     "asyncio": ("live",),
     "socket": ("live", "pipeline.spark"),
     "uvloop": ("live",),
@@ -98,20 +102,20 @@ OWNERS = {
     "argparse": ("cli", "testing"),
 }
 
-# What is a function of its input: no clock, no chance, no files, nobody else. So a run is its seed,
+# Parts that are functions of their input: no clock, no chance, no files. So a run is its seed,
 # a live member its bytes, and a verdict the log.
-PURE = ("contract", "parts", "protocols", "sim.engine", "live.member", "audit")
+PURE = ("contract", "parts", "protocols", "sim.engine", "live.member", "live.membership", "audit")
 IMPURE = frozenset(
     {"asyncio", "datetime", "os", "pathlib", "random", "secrets", "socket", "subprocess"}
     | {"tempfile", "threading", "time", "uuid"}
 )
 
 # Libraries whose own pages give their modules a second name: np, pa, pd, st, F. No others have one,
-# so that a reader who meets a name knows the file.
+# so that a reader recognises the file from the name.
 RENAMED = frozenset({"numpy", "pyarrow", "pandas", "hypothesis", "pyspark"})
 
-# Numbers that may only fall (`python -m tools.lines --record` writes those of today), by how much
-# code lines may be below theirs before that is to be done, and names that files may share.
+# Numbers that may only fall (`python -m tools.lines --record` writes those of today), the slack
+# of code lines before they must be recorded, and names that files may share.
 RATCHETS = "tools/ratchets.toml"
 CODE_LINES_SLACK = 50
 SHARED_NAMES = frozenset({"__init__.py", "state.py", "spec.py"})
@@ -122,13 +126,35 @@ APART = frozenset({"mutants", "swarm"})
 TEXT_SUFFIXES = frozenset({".py", ".md", ".toml", ".js", ".css", ".html", ".txt", ".cfg", ""})
 # The classes keep this file from finding itself.
 LEFT_OVER = re.compile(r"\b(t[o]do|fi[x]me|x[x]x|h[a]ck)\b", re.IGNORECASE)
+# Words and phrases for which technical English has a standard term or plainer ones; `told` is
+# what software reports, `for ever` is forever. These two files name them.
+BANNED = re.compile(
+    r"(?<![a-z])(foretell|foretold|seldom|heed|heeds|told|untold|anew|for ever|beside|mend|thereby"
+    r"|how ?manyth|changed on the way|of one's own|(come|comes|came) to rest|on (its|their) way"
+    r"|blocks that wait|goes? on compiled|look at print|by the letter|opens from disk"
+    r"|one stands in|comes true|without a word|to and fro|strangers|liars?|greetings?"
+    r"|ears?|seats?|(?<!\.)floors?(?!\()|all have it)(?![a-z])",
+    re.IGNORECASE,
+)
+# Constructions that plain English avoids, apart from idioms: "as many as possible". Texts of claims
+# are those of docs/record.
+AVOIDED = re.compile(
+    r"(?<!there )\b(is|are|was|were) no\b(?! longer)|\bso many\b|\bas many as\b(?! possible)"
+    r"|\bas (they are )?printed\b|\bin print\b|\bprint (gives|has|does|says)\b|\b(a|the|each) lie\b"
+    r"|\b(a|the|another|by) judge\b|\bjudge's\b",
+    re.IGNORECASE,
+)
+AVOIDED_NOT_IN = re.compile(r"papers/|docs/record|CHANGELOG")
+# A docstring begins with a noun phrase or an imperative.
+QUESTION = re.compile(r"(What|Who|Whose|Whether|How|Where|When|Why|Which)\b")
+NAMES_BANNED = ("tools/tidy.py", "tests/test_tidy.py")
 VERSION = re.compile(r'^__version__ = "(.*)"$', re.MULTILINE)
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Finding(NamedTuple):
-    """Something to mend, and where."""
+    """A violation of a rule, and its place."""
 
     path: str
     line: int
@@ -156,7 +182,7 @@ def repository_files(root: Path) -> list[Path]:
 
 
 class Import(NamedTuple):
-    """A name that a file imports, in full, and what it is called there."""
+    """A name that a file imports, in full, and its name there."""
 
     line: int
     name: str
@@ -166,7 +192,7 @@ class Import(NamedTuple):
 
 
 def imports(tree: ast.Module, package: list[str]) -> Iterator[Import]:
-    """What a file imports; ``package`` is where a relative import starts."""
+    """The imports of a file; ``package`` is where a relative import starts."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -180,7 +206,7 @@ def imports(tree: ast.Module, package: list[str]) -> Iterator[Import]:
 
 
 def is_in(name: str, part: str) -> bool:
-    """Whether a dotted name is this part, or something inside it."""
+    """Return whether a dotted name is this part, or something inside it."""
     return f"{name}.".startswith(f"{part}.")
 
 
@@ -205,7 +231,7 @@ def check_imports(path: str, tree: ast.Module) -> Iterator[Finding]:
             yield from _check_protocol_import(path, names, found)
         elif top == "precedes":
             allowed = (part, *MAY_IMPORT.get(part, ()))
-            # What has a part of its own inside mine is mine to see; the reverse is not.
+            # A part may import parts inside it; the reverse is not allowed.
             if part not in FREE and not any(is_in(target, name) for name in allowed):
                 yield Finding(path, found.line, f"{part} may not import {found.name}")
         elif top in IMPURE and any(is_in(module, name) for name in PURE):
@@ -216,7 +242,7 @@ def check_imports(path: str, tree: ast.Module) -> Iterator[Finding]:
 
 
 def _check_protocol_import(path: str, names: tuple[str, ...], found: Import) -> Iterator[Finding]:
-    """Hosts find protocols by name; a protocol sees no other, and itself wherever it was copied."""
+    """Hosts find protocols by name; a protocol imports no other, and itself relatively."""
     if names[0] == "registry":
         return
     own = ".".join(["precedes", *names[:2]])
@@ -246,7 +272,7 @@ def check_aliases(path: str, tree: ast.Module, root: Path) -> Iterator[Finding]:
 
 
 def _is_module(root: Path, name: str) -> bool:
-    """Whether a dotted name is a module or package of this repository."""
+    """Return whether a dotted name is a module or package of this repository."""
     place = name.replace(".", "/")
     return any(
         (root / folder / place).with_suffix(".py").is_file() or (root / folder / place).is_dir()
@@ -254,7 +280,7 @@ def _is_module(root: Path, name: str) -> bool:
     )
 
 
-# What needs no docstring of its own: the contract documents handlers.
+# Functions without a docstring of their own: the contract documents handlers.
 UNDOCUMENTED = frozenset({"overload", "setter", "override", "handler(State)"})
 
 
@@ -281,8 +307,18 @@ def _undocumented(path: str, body: Iterable[ast.stmt]) -> Iterator[Finding]:
             yield from _undocumented(path, node.body)
 
 
+def check_first_words(path: str, tree: ast.Module) -> Iterator[Finding]:
+    """No docstring that begins as a question does."""
+    for node in ast.walk(tree):
+        text = isinstance(node, ast.Module | ast.ClassDef | Definition) and ast.get_docstring(node)
+        if found := QUESTION.match(text or ""):
+            yield Finding(
+                path, getattr(node, "lineno", 1), f"docstring begins with {found.group()}"
+            )
+
+
 def check_lengths(path: str, tree: ast.Module) -> Iterator[Finding]:
-    """Functions that fit into a head; a file is one concept, however long that is."""
+    """Bounded lengths of functions; a file is one concept of any length."""
     for node in ast.walk(tree):
         if isinstance(node, Definition):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -292,14 +328,25 @@ def check_lengths(path: str, tree: ast.Module) -> Iterator[Finding]:
 
 
 def check_left_overs(path: str, text: str) -> Iterator[Finding]:
-    """Notes to oneself belong in an issue."""
+    """No notes to oneself: they belong in an issue."""
     for number, line in enumerate(text.splitlines(), start=1):
         if found := LEFT_OVER.search(line):
             yield Finding(path, number, f"left-over note: {found.group()}")
 
 
+def check_words(path: str, text: str) -> Iterator[Finding]:
+    """Plain words and standard terms, in prose and in names."""
+    if path.startswith(NAMES_BANNED):
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if found := BANNED.search(line):
+            yield Finding(path, number, f"banned word: {found.group()}")
+        elif not AVOIDED_NOT_IN.search(path) and (found := AVOIDED.search(line)):
+            yield Finding(path, number, f"banned phrase: {found.group()}")
+
+
 def check_protocols(root: Path) -> Iterator[Finding]:
-    """What is in protocols/ is a protocol, and each has its page."""
+    """Every file in protocols/ is a protocol, and each has its page."""
     folder = root / "src/precedes/protocols"
     for file in sorted([*folder.glob("*.py"), *folder.glob("*/__init__.py")]):
         if file.parent == folder and file.stem == "__init__":
@@ -314,7 +361,7 @@ def check_protocols(root: Path) -> Iterator[Finding]:
 
 
 def check_tests(root: Path) -> Iterator[Finding]:
-    """Tests stand where the code stands that they judge, but for those of everything at once."""
+    """Tests are at the path of the code that they test, except for those of everything at once."""
     tests = root / "tests"
     for file in sorted(tests.rglob("test_*.py")):
         place = file.parent.relative_to(tests)
@@ -340,7 +387,7 @@ def code_lines(text: str, tree: ast.Module) -> int:
 
 
 def package_of(path: str) -> str:
-    """The package that a file is counted with: `precedes/sim`, `precedes_papers`, `tests`."""
+    """The package whose lines include a file: `precedes/sim`, `precedes_papers`, `tests`."""
     parts = Path(path).parts
     if parts[0] != "src":
         return parts[0]
@@ -350,10 +397,10 @@ def package_of(path: str) -> str:
 
 
 def measure(root: Path) -> dict[str, Counter[str]]:
-    """What has a ratchet: code lines of packages, files of one name, public names of one file.
+    """The numbers with a ratchet: code lines of packages, shared file names, single-file names.
 
     A name is public if it is that of a function or class of the package. It is used by one file
-    only if no other one mentions it, be it as text; constants are not looked at.
+    only if no other one mentions it, also as text; constants are not checked.
     """
     lines, shared, mentions = Counter[str](), Counter[str](), Counter[str]()
     public: set[str] = set()
@@ -380,7 +427,7 @@ def measure(root: Path) -> dict[str, Counter[str]]:
 
 
 def check_ratchets(root: Path) -> Iterator[Finding]:
-    """Numbers that may only fall have not risen, and are written down where they have fallen."""
+    """Ratchets have not risen, and are recorded where they have fallen."""
     if not (root / RATCHETS).is_file():
         return
     recorded = tomllib.loads((root / RATCHETS).read_text(encoding="utf-8"))
@@ -401,7 +448,7 @@ def check_ratchets(root: Path) -> Iterator[Finding]:
 
 
 def check_changelog(root: Path) -> Iterator[Finding]:
-    """What users will get next is written down, and the newest release is that of the package."""
+    """The changelog has an Unreleased section, and the newest release is that of the package."""
     changelog = root / "CHANGELOG.md"
     text = changelog.read_text(encoding="utf-8") if changelog.is_file() else ""
     if not re.search(r"^## \[?Unreleased\]?", text, re.MULTILINE):
@@ -423,6 +470,7 @@ def check_file(path: str, file: Path, root: Path) -> Iterator[Finding]:
         return
     text = file.read_text(encoding="utf-8", errors="replace")
     yield from check_left_overs(path, text)
+    yield from check_words(path, text)
     if file.suffix != ".py":
         return
     try:
@@ -431,6 +479,8 @@ def check_file(path: str, file: Path, root: Path) -> Iterator[Finding]:
         yield Finding(path, error.lineno or 1, f"does not parse: {error.msg}")
         return
     yield from check_lengths(path, tree)
+    if not AVOIDED_NOT_IN.search(path):
+        yield from check_first_words(path, tree)
     yield from check_aliases(path, tree, root)
     if path.startswith("src/"):
         yield from check_imports(path, tree)

@@ -15,11 +15,6 @@ from tests.support.convictions import Raises, assert_convicted, conviction, hold
 from tests.support.executions import BROADCAST, DELIVER, Execution
 
 MODULES = ("order", "pasts", "table", "judge", "stages", "witness", "logs")
-COUNTS = (
-    "violations", "violating_messages", "deliveries", "duplicates", "phantom", "cycles", "lost",
-    "unjudged", "undelivered_at_end",
-)  # fmt: skip
-
 # The audit checks its own witnesses.
 UNPROVED = Raises(AssertionError, "the kernels and the rows disagree")
 # The mistake -> what it is convicted for, the module, and the edit.
@@ -52,7 +47,7 @@ MUTANTS = {
     "a node begins with what the one before knew": (
         "violations", "pasts", ("reset", "frontier.known[s] = 0", "", "s = frontier.sources[i]"),
     ),
-    "phantoms in lists": ("cycles", "stages", ("_found_pasts", "if spoilt: ...", "")),
+    "phantoms in lists": ("cycles", "stages", ("_all_pasts", "if spoilt: ...", "")),
     "entries at the prefix dropped": (
         "violations", "table", ("_keep_units", "place >= low[...]", "place > low[...]"),
     ),
@@ -78,6 +73,13 @@ MUTANTS = {
     ),
     "a frontier that is not emptied": (
         "duplicates", "table", ("clear_frontier", "frontier.satisfied[s] = 0", ""),
+    ),
+    "prefixes of the node before": (
+        "fifo_violations", "table", ("clear_frontier", "frontier.prefix[s] = 0", ""),
+    ),
+    "late messages are in no prefix": (
+        "fifo_violations", "table",
+        ("overtakes", "prefix + 1 < seq and ...", "False"),
     ),
     "a join covers one too few": (
         "duplicates", "judge",
@@ -126,7 +128,7 @@ def judge(execution, seed, references=None):
     expected = executions.judge(execution)
     runner = Runner(chunk_rows=1 + seed % 9, references=references)
     report = audit(ExecutionRows(execution), ranges=1 + seed % 3, runner=runner)
-    for name in COUNTS:
+    for name in executions.COUNTS:
         found = getattr(report, name)
         hold(found == expected[name], name, f"{found}, not {expected[name]}")
 

@@ -1,9 +1,9 @@
-"""The errors of `bundled` as printed, and a few more, each of which crash schedules must convict.
+"""The published errors of `bundled`, and a few more, each of which crash schedules must detect.
 
 Every mutant is `bundled` with an edit or two, run interpreted on the schedules that
 the original passes. Not here, because they cannot be run: Algorithm 1, line 3 uses an undefined
 name and line 7 a cluster where a process is meant; line 35 records after it has sent, which
-cannot be told apart where a handler's effects take place after it.
+cannot be distinguished where a handler's effects take place after it.
 """
 
 import functools
@@ -18,7 +18,7 @@ from tests.support.edited import protocol
 # The last ones are for what only a rare constellation brings out: an early message that comes
 # twice, and two parents that wait for one child, of which the older is still correct.
 SEEDS = (*range(1, 16), 48, 49, 135, 526)
-HORIZON_S = 20.0  # several times what the original takes; a mutant may go on for ever
+HORIZON_S = 20.0  # several times what the original takes; a mutant may never end
 
 # Scenario BIG2 of the paper with 64 processes, and the packets that its Table 4 gives for it.
 BIG2 = Scenario(
@@ -87,10 +87,10 @@ MUTANTS = {
     ),
     "a stopped timer fires": ("packets", ("Bundles.expire", "... == key >> TARGET_BITS", "True")),
     "a crashed child is not replaced": ("never completed", ("_crash", "_replace(...)", "")),
-    "who asks for a crashed child is not told that nobody is left": (
+    "a parent of a crashed child gets no answer when no child is left": (
         "never completed", ("_replace", "_check_acks(...)", ""),
     ),
-    "what a crashed parent asked for is awaited for ever": (
+    "a crashed parent's answers are awaited forever": (
         "awaited", ("_crash", "... or host.source_of(...) == crashed", "False"),
     ),
     "the new child is not asked": ("lost", ("_replace", "state.awaited.asks_first(...)", "False")),

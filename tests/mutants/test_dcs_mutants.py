@@ -1,4 +1,4 @@
-"""Rules of `dcs` as they are printed, and other mistakes, each of which must be convicted.
+"""Published rules of `dcs`, and other mistakes, each of which must be detected.
 
 Every mutant is `dcs` with one edit in one of its files. The stress convicts it by a deadlock, by
 states that differ at rest, or by a decision that the delivered sets say was wrong.
@@ -64,7 +64,7 @@ MUTANTS = {
         ("_record", "components.activate(...)", ""),
     ),
     # IV-E: what an own message newer than the vector carries is not asked about.
-    "a component is removed although messages that carry it are on their way": (
+    "a component is removed although messages that carry it are in flight": (
         "removed early", ("seal", "found = set_hash.plus(...)", ""),
     ),
     # III-D: an index that is added again is the old component.

@@ -62,7 +62,7 @@ def check_roles(path):
 
 
 def check_fence(path):
-    """Who was suspected wrongly learns it, and nobody else does."""
+    """A wrongly suspected process learns of it, and no other does."""
     pause = [Fault("pause", node=3, at_s=0.1, for_s=0.3)]
     detector = finished(scenario(8, pause, horizon_s=1.0, protocol=path), tier="interpreted")
     fenced = detector.process.fenced.tolist()

@@ -33,7 +33,7 @@ MUTANTS = {
     "repeated packets are not recognised": (
         "reference", {}, ("on_app", "sequence <= before", "False"),
     ),
-    "a repeated packet that waits is kept for ever": (
+    "a repeated packet that waits is kept forever": (
         "reference", {}, ("on_app", "queue.holds(...)", "False"),
     ),
     "what waits is never looked at again": (

@@ -1,4 +1,4 @@
-"""The detector of Mostefaoui and Weiss, and its form as printed in the paper."""
+"""The detector of Mostefaoui and Weiss, and its published form."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What makes ``vcube`` survive crashes, each step left out in turn: the survivors must differ."""
+"""The steps of crash recovery of ``vcube``, each removed in turn: the survivors must differ."""
 
 import functools
 
@@ -21,7 +21,7 @@ MUTANTS = {
         "survivors", ("remember_arrival", "_relay_latest(...)", ""),
     ),
     "nothing is sent again to whom a relay failed": (
-        "lost", ("_hear_item", "_send_missing(...)", ""),
+        "lost", ("_receive_item", "_send_missing(...)", ""),
     ),
     "broadcasts go over trees while some still pass to the dead": (
         "lost", ("broadcast", "state.recovery.own.direct_from[here] != 0", "False"),

@@ -1,9 +1,6 @@
 """Reserves: rows are taken and given back, and the end of a table is an error that names it."""
 
-import os
 import resource
-import subprocess
-import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +12,7 @@ from precedes.machine import RESERVE, machine_bytes, reserve_bytes
 from precedes.parts import pool
 from precedes.sim import Scenario, memory
 from precedes.sim.run import Run
+from tests.support import commands
 
 
 class Pairs(NamedTuple):
@@ -82,15 +80,10 @@ def test_the_variable_sets_the_size(monkeypatch):
 @pytest.mark.parametrize(("given", "status"), [({RESERVE: "8"}, 0), ({RESERVE: "9999999"}, 2)])
 def test_little_address_space(given, status):
     """As under ``ulimit -v``: with a smaller reserve it works, else one line says what to set."""
+    few = (4 << 30, 4 << 30)
     line = ["simulate", "vector", "--nodes", "4", "--messages", "20", "--interpreted", "--json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "precedes.cli", *line],
-        env={**os.environ, **given},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    done = commands.run(
+        *line, env=given, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, few)
     )
     assert done.returncode == status, done.stderr
     if status:

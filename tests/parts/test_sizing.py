@@ -89,7 +89,7 @@ def test_how_many_messages_wait():
 
 
 def test_the_bytes_are_those_of_the_protocols():
-    """What the simulator sends, less payload and packet header."""
+    """Bytes that the simulator sends, without payload and packet header."""
     found = size(rate=100, nodes=40, entries=7)
     base = experiments.table_1("poisson", 1).replace(nodes=40, messages=2)
     overhead = base.payload_bytes + base.packet_bytes
@@ -111,8 +111,8 @@ def test_the_bytes_are_those_of_the_protocols():
         ({"rate": float("nan")}, "rate must be above 0"),
         ({"rate": float("inf")}, "rate must be above 0"),
         ({"nodes": 1}, "nodes must be between"),
-        ({"error": None}, "say what to look for"),
-        ({"entries": 5}, "say what to look for"),
+        ({"error": None}, "give `error` for a size"),
+        ({"entries": 5}, "give `error` for a size"),
         ({"error": 0}, "share between 0 and 1"),
         ({"error": 2}, "share between 0 and 1"),
         ({"error": None, "entries": 1}, "entries must be between 2"),

@@ -94,7 +94,7 @@ def test_fault_free_members_in_order(data):
 
 @given(st.data())
 def test_a_cluster_is_its_member_and_that_members_smaller_clusters(data):
-    """What lets any member take over for a crashed one: the invariant of Rodrigues et al.."""
+    """The invariant of Rodrigues et al. by which any member can replace a crashed one."""
     d = data.draw(st.integers(1, 7))
     i = data.draw(st.integers(0, 2**d - 1))
     s = data.draw(st.integers(1, d))

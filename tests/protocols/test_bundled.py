@@ -56,7 +56,7 @@ def test_all_but_one_crash_at_once():
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_with_tests_instead_of_being_told(seed):
+def test_with_tests_instead_of_being_reported(seed):
     """The detector of section 3.1 in place of the host's word: the same guarantee end to end."""
     scenario = schedule(seed, nodes_max=33)
     parameters = {**scenario.parameters, "tests": True, "timeout_ms": 4.0, "rounds": 60}

@@ -123,7 +123,7 @@ def test_the_watcher_convicts_a_count_too_many():
 
 
 def test_decisions_are_right_when_they_are_taken():
-    """All increments are delivered everywhere; nothing that carries a removed one is on its way."""
+    """All increments are delivered everywhere; nothing that carries a removed one is in flight."""
     deactivated = removed = 0
     for seed in range(1, 13):
         scenario = dcs_stress.small(seed)
@@ -161,7 +161,7 @@ def test_a_crash_of_an_initiator_stops_nobody(seed):
         parameters = {**scenario.parameters, "detector": detector}
         made = Run(scenario.replace(faults=crashes, parameters=parameters))
         result = made.go()
-        assert result.complete, "it never came to rest"
+        assert result.complete, "it never quiesced"
         assert result.duplicates == 0
         assert result.deliveries > 100
         # What a crash in mid-send has kept from some, and what follows it, may be missing.

@@ -1,12 +1,11 @@
-"""`dcs.spec`: clocks that grow and shrink as the compiled one does, and the published rules."""
+"""`dcs.spec`: clocks that grow and shrink as the compiled one does."""
 
 import pytest
 
 from precedes import simulate
 from precedes.protocols.dcs import spec
 from precedes.testing import check_same
-from tests.support import dcs_literal, dcs_stress
-from tests.support.convictions import assert_convicted, conviction
+from tests.support import dcs_stress
 
 
 def gate(seeds):
@@ -84,37 +83,3 @@ def test_messages_have_the_same_size(seed):
     compiled, plain = simulate(scenario), simulate(scenario.replace(protocol="dcs.spec"))
     assert compiled.packets == plain.packets
     assert compiled.bytes_sent == plain.bytes_sent
-
-
-def pulses(seed):
-    def trial(name):
-        dcs_literal.judge(dcs_stress.pulses(seed).replace(protocol=name))
-
-    return trial
-
-
-# The published rule, what shows it, and what it is convicted for.
-LITERAL = [
-    (dcs_literal.OwnEntries, pulses(3), "lost"),
-    (dcs_literal.Maximum, pulses(20), "counts"),
-    (dcs_literal.CoveredStaysInactive, dcs_literal.hits_a_covered_entry, "deactivated early"),
-    (dcs_literal.RoundBlocksMessages, pulses(20), "deactivated early"),
-    (dcs_literal.EqualCounters, dcs_literal.hit_by_different_messages, "deactivated early"),
-    (dcs_literal.VectorOfDeliveries, dcs_literal.newer_than_the_initiator_knows, "removed early"),
-    (dcs_literal.SameGeneration, dcs_literal.added_again, "lost"),
-    (dcs_literal.LateDecision, pulses(20), "deactivated early"),
-]
-
-
-@pytest.mark.parametrize(
-    ("process", "trial", "reason"), LITERAL, ids=[process.__name__ for process, *_ in LITERAL]
-)
-def test_rules_as_published_are_convicted(tmp_path, process, trial, reason):
-    name = dcs_literal.protocol(tmp_path, process)
-    assert_convicted(process.__name__, [lambda: trial(name)], reason)
-
-
-def test_the_specification_passes_the_same_trials(tmp_path):
-    name = dcs_literal.protocol(tmp_path, spec.Process)
-    trials = {id(trial): trial for _, trial, _ in LITERAL}.values()
-    assert conviction([lambda trial=trial: trial(name) for trial in trials]) is None

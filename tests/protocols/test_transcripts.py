@@ -1,6 +1,6 @@
 """The examples of the papers as transcripts: a change of a protocol is read as a change of these.
 
-``pytest tests/protocols/test_transcripts.py --rewrite-transcripts`` writes them anew.
+``pytest tests/protocols/test_transcripts.py --rewrite-transcripts`` rewrites them.
 """
 
 import pytest

@@ -4,8 +4,6 @@ import contextlib
 import dataclasses
 import inspect
 import itertools
-import subprocess
-import sys
 import typing
 
 import pytest
@@ -13,6 +11,8 @@ import pytest
 import precedes
 from precedes import Scenario, UserError, sim, simulate, waiting
 from precedes.sim.runs import OPTIONS
+from precedes.sim.scenario import RunFields
+from tests.support.processes import printed
 
 
 def test_there_is_one_simulate():
@@ -20,11 +20,10 @@ def test_there_is_one_simulate():
 
 
 def imported_by(code):
-    """Which of the large libraries some code imports, in a process of its own."""
+    """The large libraries that some code imports, in a separate process."""
     names = "numpy", "numba", "pyarrow"
     check = f"import sys; {code}; print(*[name for name in {names} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    return done.stdout.split()
+    return printed("-c", check).split()
 
 
 @pytest.mark.parametrize(
@@ -58,13 +57,14 @@ def test_a_name_and_fields_are_a_scenario():
 def test_every_field_is_a_keyword_for_type_checkers():
     by_scenario, by_name = typing.get_overloads(simulate)
     given = inspect.signature(by_name).parameters
-    fields = {item.name: item for item in dataclasses.fields(Scenario)}
-    assert set(given) == {"scenario", *OPTIONS, *fields} - {"protocol"}
-    kinds = {name: given[name].annotation for name in fields if name != "protocol"}
-    assert kinds.pop("faults") == "Sequence[Fault]"
-    assert all(kinds[name] == fields[name].type for name in kinds)
+    assert given["fields"].annotation == "Unpack[RunFields]"
+    assert set(given) == {"scenario", "nodes", "fields", *OPTIONS}
+    kinds = {item.name: item.type for item in dataclasses.fields(Scenario)}
+    del kinds["protocol"], kinds["nodes"]
+    typed = {name: kind.__forward_arg__ for name, kind in RunFields.__annotations__.items()}
+    assert typed == {**kinds, "faults": "Sequence[Fault]"}
     required = {name for name in given if given[name].default is inspect.Parameter.empty}
-    assert required == {"scenario", "nodes"}
+    assert required == {"scenario", "nodes", "fields"}
     assert {*OPTIONS} < set(inspect.signature(by_scenario).parameters)
 
 
@@ -73,15 +73,15 @@ def test_every_field_is_a_keyword_for_type_checkers():
     [
         ("vector", {"node": 5}, "simulate has no argument 'node' (did you mean 'nodes'?)"),
         ("vector", {"nodes": 5, "trase": ""}, "no argument 'trase' (did you mean 'trace'?)"),
-        ("vector", {"messages": 5}, "say how many nodes: simulate('vector', nodes=50, ...)"),
-        ("vector", {"nodes": 5}, "say how long: with `messages` or `duration_s`"),
+        ("vector", {"messages": 5}, "nodes is missing: simulate('vector', nodes=50, ...)"),
+        ("vector", {"nodes": 5}, "no length: give `messages` or `duration_s`"),
         ("vectr", {"nodes": 5, "messages": 1}, "no protocol 'vectr' (did you mean 'vector'?)"),
         (Scenario("vector", 2), {"nodes": 5}, "given already: use scenario.replace(...)"),
         (Scenario("vector", 2), {"prog": 5}, "simulate has no argument 'prog'"),
         (7, {}, "simulate takes a Scenario, or the name of a protocol"),
     ],
 )
-def test_mistakes_are_told_in_the_words_of_python(first, fields, text):
+def test_mistakes_are_reported_in_the_words_of_python(first, fields, text):
     with pytest.raises(UserError) as raised:
         simulate(first, **fields)
     assert text in str(raised.value)
@@ -100,7 +100,7 @@ def test_mistakes_are_told_in_the_words_of_python(first, fields, text):
     ids=str,
 )
 def test_progress_moves_through_the_whole_run(load, tier, engine, tmp_path, monkeypatch):
-    """Told often, it rises step by step, and nearly all of the way before the end."""
+    """Reported often, it rises step by step, and nearly all of the way before the end."""
     monkeypatch.setattr("precedes.sim.switch.SLICE_EVENTS", 100)
     monkeypatch.setattr("precedes.sim.switch.SLICE_EVENTS_INTERPRETED", 100)
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""A run that begins interpreted and goes on compiled: the same to the last event."""
+"""A run that begins interpreted and changes to compiled code: the same to the last event."""
 
 import itertools
 import json
@@ -155,7 +155,7 @@ def test_a_switch_that_loses_something_is_seen(harm, engine, little):
     assert not same(found, expected)
 
 
-def test_progress_is_told_although_no_slice_comes_to_its_end(little):
+def test_progress_is_reported_although_no_slice_comes_to_its_end(little):
     """The loop stops for delays before."""
     shares = []
     scenario = Scenario(protocol="vector", nodes=8, messages=400)
@@ -169,7 +169,7 @@ LONG = {"nodes": 8, "messages": 400, "oracle": False}
 
 @pytest.fixture
 def warm(monkeypatch):
-    """Where code is that tests need not compile again."""
+    """The directory of code that tests need not compile again."""
     for protocol in ("vector", "unordered"):
         simulate(Scenario(protocol=protocol, nodes=2, messages=0), tier="compiled")
     monkeypatch.setenv("WARM_CACHE", str(compiled.cache_root()))
@@ -179,7 +179,7 @@ def warm(monkeypatch):
 def fresh(warm, monkeypatch, empty_cache):
     """The cache is empty, nobody has said how code is to run, and compilers take what is warm."""
     monkeypatch.setenv("PRECEDES_TIER", "auto")
-    monkeypatch.setattr(waiting, "_told", set())
+    monkeypatch.setattr(waiting, "_printed", set())
     monkeypatch.setattr(loop.ENTRY, "_dispatchers", {})
     for kind in compiler.OF_PROTOCOLS:
         monkeypatch.setitem(compiler.RECIPES, kind, f"tests.support.small_loop:{kind}")
@@ -227,7 +227,7 @@ def test_a_long_run_leaves_the_processor_to_its_compiler(fresh, monkeypatch, cap
     scenario = Scenario(protocol="vector", **LONG)
     found = Watched(scenario).go()
     assert found.tier == "mixed"
-    line = "compiling vector, which is faster than to go on interpreted (then cached)"
+    line = "compiling vector, which is faster than interpreting (then cached)"
     assert capfd.readouterr().err == f"precedes: {line}\n"
     assert without_times(found) == without_times(simulate(scenario, tier="interpreted"))
 
@@ -283,7 +283,7 @@ def test_what_is_to_be_distributed_is_compiled_first(fresh, capfd):
 
 
 def expected_left(monkeypatch, taken_s, done, ahead_s=0.0):
-    """What a look takes the rest of a run to be, interpreted."""
+    """The estimated remaining interpreted time of a run."""
     found = []
     monkeypatch.setattr(Switch, "_look", lambda self, *_, left_s: found.append(left_s))
     made = Switch(registry.load("vector"), name="vector", tier="auto", ahead_cpu_s=ahead_s)
@@ -311,5 +311,5 @@ def test_a_protocol_that_does_not_compile(monkeypatch, fresh, capfd):
     assert found.tier == "interpreted"
     assert without_times(found) == without_times(expected)
     _waits, fails = capfd.readouterr().err.splitlines()
-    reason = "it cannot be compiled"
+    reason = "it does not compile"
     assert fails == f"precedes: unordered stays interpreted, which is slow: {reason}"

@@ -1,8 +1,6 @@
 """Addresses: what texts mean, and the same work on this machine and in a store."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +9,7 @@ import pytest
 
 from precedes.errors import UserError
 from precedes.stores import Address, StoreError, local_path, look
+from tests.support.processes import printed, python
 
 
 @pytest.fixture(params=["disk", "s3"])
@@ -52,7 +51,7 @@ def test_a_text_means_a_path_or_a_url(text, shown):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("ftp://h/x", "there is no store ftp://"),
         ("s3a://b/x", "did you mean 's3'?"),
@@ -63,10 +62,10 @@ def test_a_text_means_a_path_or_a_url(text, shown):
         ("file://host/x", "on another machine"),
     ],
 )
-def test_a_wrong_url_is_told(text, told):
+def test_a_wrong_url_is_reported(text, reported):
     with pytest.raises(UserError, match=r".") as caught:
         Address.of(text)
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def test_no_url_is_taken_for_a_path(tmp_path, monkeypatch):
@@ -159,7 +158,7 @@ def test_what_a_killed_upload_leaves_goes_with_the_next(bucket, tmp_path, monkey
         "    path.write_bytes(b'half'); os.kill(os.getpid(), 9)"
     )
     address = Address.of(f"{bucket}/x")
-    subprocess.run([sys.executable, "-c", code, str(address)], check=False, timeout=60)
+    python("-c", code, address)
     assert len(list(tmp_path.iterdir())) == 1
     assert address.kind() is None
     address.put(b"whole")
@@ -205,10 +204,10 @@ def test_start_up_imports_no_pyarrow():
         "import sys; from precedes.stores import Address, lease\n"
         "Address.of('s3://b/x') / 'y'; Address.of('x').kind(); assert 'pyarrow' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    printed("-c", code)
 
 
-def test_a_missing_bucket_is_told(bucket):
+def test_a_missing_bucket_is_reported(bucket):
     nowhere = Address.of("s3://no-such-bucket/x")
     for use in (nowhere.kind, nowhere.names, nowhere.read_bytes, lambda: nowhere.put(b"")):
         with pytest.raises(StoreError, match="there is no bucket no-such-bucket at http"):

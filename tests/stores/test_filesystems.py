@@ -1,4 +1,4 @@
-"""How stores are found, and what is said when they are not; all of it within bounded time."""
+"""Access to stores, and errors of unusable ones, within bounded time."""
 
 import contextlib
 import socket
@@ -53,10 +53,10 @@ def test_a_profile_leads_to_the_store(s3_endpoint, bucket, tmp_path, monkeypatch
     assert Address.of(bucket).names() == ["x"]
 
 
-def test_a_damaged_profile_is_told(bucket, tmp_path, monkeypatch):
+def test_a_damaged_profile_is_reported(bucket, tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     (tmp_path / "config").write_text("region = nowhere\n")
-    with pytest.raises(StoreError, match="mend it, or set AWS_CONFIG_FILE"):
+    with pytest.raises(StoreError, match="repair it, or set AWS_CONFIG_FILE"):
         Address.of(bucket).kind()
 
 
@@ -83,8 +83,8 @@ def test_an_endpoint_that_never_answers(bucket, monkeypatch):
         assert time.monotonic() - begin_s < 1.5 * filesystems.CONTACT_S
 
 
-def test_wrong_keys_are_told(bucket, monkeypatch):
-    # After so many requests the server looks at who asks.
+def test_wrong_keys_are_reported(bucket, monkeypatch):
+    # After this number of requests the server checks the sender.
     with s3.serve(INITIAL_NO_AUTH_ACTION_COUNT="1") as strict:
         name = s3.make_bucket(strict)
         monkeypatch.setenv("AWS_ENDPOINT_URL", strict)
@@ -118,11 +118,12 @@ def test_stores_without_credentials(url, monkeypatch):
 
 @pytest.mark.swarm
 @pytest.mark.parametrize(
-    ("url", "told"), [("gs://no-bucket/x", "gs://no-bucket"), ("s3://no-bucket/x", "AWS_REGION")]
+    ("url", "reported"),
+    [("gs://no-bucket/x", "gs://no-bucket"), ("s3://no-bucket/x", "AWS_REGION")],
 )
-def test_stores_that_ask_the_network(url, told, bucket, monkeypatch):
+def test_stores_that_ask_the_network(url, reported, bucket, monkeypatch):
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     begin_s = time.monotonic()
-    with pytest.raises(StoreError, match=told):
+    with pytest.raises(StoreError, match=reported):
         Address.of(url).kind()
     assert time.monotonic() - begin_s < 1.5 * filesystems.CONTACT_S

@@ -50,7 +50,7 @@ def judged(folder: Path) -> list[str]:
 
 
 def imported() -> int:
-    """Read a log of one's own from memory."""
+    """Read a log of its own from memory."""
     rows = {"node": ["a", "b"], "kind": ["broadcast", "deliver"], "message": ["m", "m"]}
     histories: list[History] = from_arrow(pa.table(rows))
     return len(histories)
@@ -70,7 +70,7 @@ def streamed(log: Path) -> int:
 
 
 def watched() -> int:
-    """What a run did, from the conformance suite's own collector."""
+    """The events of a run, from the conformance suite's own collector."""
     seen: Observed = observe(random_scenario("vector", 3))
     check_agreement(seen)
     return seen.result.deliveries
@@ -91,9 +91,9 @@ async def member(config: Config) -> list[bytes]:
     got: list[bytes] = []
     async with Group.open(config) as group:
         watcher = asyncio.create_task(follow(group, events))
-        name: tuple[int, int] = await group.broadcast(b"one of %d" % config.member)
+        name: tuple[int, int] = await group.broadcast(b"one of %d" % config.position)
         with contextlib.suppress(WouldBlock):
-            group.broadcast_nowait(bytearray(b"two of %d" % config.member))
+            group.broadcast_nowait(bytearray(b"two of %d" % config.position))
         await group.finish()
         batch: Batch
         async for batch in group.batches():
@@ -102,7 +102,7 @@ async def member(config: Config) -> list[bytes]:
             got += [bytes(message.payload) for message in batch]
         counts: dict[str, int] = group.counts()
         assert counts
-        assert name[0] == config.member
+        assert name[0] == config.position
     watcher.cancel()
     with contextlib.suppress(GroupClosed):
         group.broadcast_nowait(b"too late")

@@ -1,4 +1,4 @@
-"""What the audit finds beyond its report, and executions as trace files."""
+"""Findings of the audit beyond its report, and executions as trace files."""
 
 import numpy as np
 
@@ -6,8 +6,9 @@ from precedes.audit.stages import Runner, carry_out, cut_evenly
 from precedes.model import EventKind, Events
 from precedes.trace import TraceWriter
 from precedes.trace.rows import CHUNK_ROWS, Chunk, Rows
+from tests.support.executions import rows_of
 
-KINDS = {"broadcast": EventKind.BROADCAST, "deliver": EventKind.DELIVER}
+KINDS = {kind.name.lower(): kind for kind in EventKind}
 
 
 def pairs(history, *, ranges=2):
@@ -19,17 +20,11 @@ def pairs(history, *, ranges=2):
 
 def trace_rows_of(execution):
     """The rows of a trace of an execution: (node, kind, source, seq), nodes in order."""
-    rows = []
-    for node, log in enumerate(execution.logs):
-        for at in range(len(log) + 1):
-            for _, before, m in [join for join in execution.joins if join[0] == node]:
-                if before == at:
-                    rows.append((node, EventKind.JOIN, *(m or (node, 0))))
-            for kind, m in log[at : at + 1]:
-                rows.append((node, KINDS[kind], *m))
-        rows += [(node, EventKind.CRASH, node, 0)] * (node in execution.crashed)
-        rows += [(node, EventKind.LEAVE, node, 0)] * (node in execution.departed)
-    return rows
+    return [
+        (node, KINDS[kind], *(m or (node, 0)))
+        for node, rows in enumerate(rows_of(execution))
+        for kind, m in rows
+    ]
 
 
 class ExecutionRows(Rows):

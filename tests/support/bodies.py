@@ -7,11 +7,11 @@ down a second time, for tests that judge bytes or forge them.
 import struct
 from dataclasses import dataclass
 
-PACKET, UP, DOWN, FROZEN, RELAY, ROUTED, LEAVE = range(1, 8)
+PACKET, UP, DOWN = 1, 2, 3
 MESSAGE, REFERENCE, NUMBER = range(3)
-KINDS = {PACKET, UP, DOWN, FROZEN, RELAY, ROUTED, LEAVE}
+KINDS = {PACKET, UP, DOWN}
 # What follows the kind of a record of a fixed size.
-FIXED = {UP: "<HIH", DOWN: "<HIB", FROZEN: "<HI", LEAVE: "<"}
+FIXED = {UP: "<HIH", DOWN: "<HIB"}
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Item:
 
 @dataclass
 class Record:
-    """``values`` are those of a fixed size: of a ROUTED its target and origin."""
+    """``values`` are those of a fixed size."""
 
     kind: int
     values: tuple[int, ...] = ()
@@ -36,7 +36,7 @@ class Record:
 
 
 class Layout:
-    """How the bodies of a group look: the classes of its items, and the fields of a message."""
+    """The layout of bodies of a group: the classes of its items, and the fields of a message."""
 
     def __init__(self, protocol):
         self.classes = [*protocol.items, NUMBER, NUMBER, NUMBER]  # the last are the detector's
@@ -61,14 +61,6 @@ class Layout:
         if kind in FIXED:
             layout = struct.Struct(FIXED[kind])
             return Record(kind, layout.unpack_from(body, at)), at + layout.size
-        if kind == RELAY:
-            item, at = self._item(body, at)
-            return Record(kind, items=[item]), at
-        if kind == ROUTED:
-            target, origin, length = struct.unpack_from("<HHI", body, at)
-            inner, end = self._record(body, at + 8)
-            assert (inner.kind, end) == (PACKET, at + 8 + length)
-            return Record(kind, (target, origin), inner.items), end
         assert kind == PACKET, f"there is no record {kind}"
         (count,) = struct.unpack_from("<H", body, at)
         at += 2
@@ -103,11 +95,7 @@ class Layout:
         if record.items is None:
             return head
         items = b"".join(map(_item_bytes, record.items))
-        if record.kind == RELAY:
-            return head + items
         packet = struct.pack("<BH", PACKET, len(record.items)) + items
-        if record.kind == ROUTED:
-            return head + struct.pack("<HHI", *record.values, len(packet)) + packet
         return packet
 
 

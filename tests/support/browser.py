@@ -9,7 +9,6 @@ import contextlib
 import os
 import re
 import shutil
-import tempfile
 from pathlib import Path
 
 from selenium import webdriver
@@ -44,14 +43,16 @@ class NoBrowser(Exception):
 
 @contextlib.contextmanager
 def start():
-    """A browser of its own, with an empty profile; both of its processes end with it."""
+    """A browser of its own, with an empty profile; both of its processes end with it.
+
+    The driver makes the profile. In a directory of ours, Chromium 150 starts no search of the site.
+    """
     chromium, chromedriver = map(shutil.which, PROGRAMS)
     if chromium is None or chromedriver is None:
         raise NoBrowser(NO_BROWSER)
-    profile = tempfile.mkdtemp(prefix="precedes-chromium-")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+    for flag in FLAGS:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(chromedriver))
@@ -61,7 +62,6 @@ def start():
         yield driver
     finally:
         driver.quit()
-        shutil.rmtree(profile, ignore_errors=True)
 
 
 def show(driver, path, *, width=1280, height=800, scheme="light", reduced_motion=False):
@@ -79,7 +79,7 @@ def show(driver, path, *, width=1280, height=800, scheme="light", reduced_motion
     if "#" in where.name:
         name, _, fragment = where.name.partition("#")
         where = where.with_name(name)
-    driver.get("about:blank")  # so that another fragment of the same page is loaded anew
+    driver.get("about:blank")  # so that another fragment of the same page is loaded again
     driver.get(where.resolve().as_uri() + (f"#{fragment}" if fragment else ""))
 
 
@@ -90,19 +90,19 @@ def awaited(driver, selector):
 
 
 def complaints(driver):
-    """What the page said in the console, errors and all else, since ``show``."""
+    """Messages of the page in the console since ``show``, errors and others."""
     return [entry["message"] for entry in driver.get_log("browser")]
 
 
 def is_dark(driver):
-    """Whether the page is drawn on a dark ground."""
+    """Return whether the page has a dark background."""
     colour = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
     red, green, blue = map(int, re.findall(r"\d+", colour)[:3])
     return red + green + blue < 3 * 100
 
 
 def too_wide(driver):
-    """What is cut at the right: the page itself, and boxes that do not say that they scroll.
+    """Elements cut at the right: the page itself, and boxes that cannot be scrolled.
 
     A box may scroll if it can be reached by keyboard and its style scrolls.
     """
@@ -170,7 +170,7 @@ def without_words(driver):
 
 
 def keep_picture(driver, name):
-    """What is on the screen, as a file; its path."""
+    """Save a screenshot; return its path."""
     folder = Path(os.environ.get("PRECEDES_SCREENSHOTS") or ROOT / "build/screenshots")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)}.png"

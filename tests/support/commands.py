@@ -1,10 +1,10 @@
 """Commands of ours: in a process of their own or in this one, and mistakes."""
 
 import json
-import subprocess
 import sys
 
 from precedes.cli.main import main
+from tests.support.processes import python
 
 
 def command(*arguments):
@@ -14,12 +14,11 @@ def command(*arguments):
 
 def run(*arguments, **options):
     """Run a command to its end."""
-    given = {"capture_output": True, "text": True, "timeout": 300, **options}
-    return subprocess.run(command(*arguments), check=False, **given)
+    return python("-m", "precedes.cli", *arguments, **options)
 
 
 def output(capsys, *arguments, status=0):
-    """What a command prints, in this process."""
+    """The output of a command, in this process."""
     assert main([str(argument) for argument in arguments]) == status
     return capsys.readouterr().out
 

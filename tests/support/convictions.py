@@ -1,7 +1,7 @@
-"""Why a mutant is convicted: by a judge's verdict, for the reason that its mistake has.
+"""Detection of mutants: by the verdict of an oracle, for the reason that the mistake has.
 
-A judge raises ``Convicted`` with a reason, or is the package's own suite, whose ``Breach`` has a
-kind. Anything else that is raised is no verdict: a mutant that does not run proves nothing, and
+An oracle raises ``Convicted`` with a reason, or is the package's own suite, whose ``Breach`` has a
+kind. Any other error is not a verdict: a mutant that does not run proves nothing, and
 its test fails. Where the mistake is an error of its own, such as an index out of range, the mutant
 names that error and its words (``Raises``).
 """
@@ -13,7 +13,7 @@ from precedes.testing import Breach
 
 
 class Convicted(AssertionError):
-    """A judge's verdict."""
+    """The verdict of an oracle."""
 
     def __init__(self, reason, details=""):
         super().__init__(f"{reason}: {details}" if details else reason)
@@ -54,7 +54,7 @@ def _is_for(error, reason):
 
 
 def conviction(trials, *reasons):
-    """What the first trial that convicts says, which must be for this reason, or one of these.
+    """The verdict of the first failing trial, which must have this reason, or one of these.
 
     ``trials`` are functions that judge a mutant, in order. None if none of them convicts.
     """

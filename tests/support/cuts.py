@@ -7,24 +7,10 @@ import random
 
 import numpy as np
 
-from tests.support.executions import BROADCAST, DELIVER, NEVER, Execution
+from tests.support.executions import BROADCAST, DELIVER, NEVER, Execution, rows_of
 
 KINDS = {BROADCAST: 0, DELIVER: 3, "crash": 4, "join": 8, "leave": 9}
 SHIFT = 32
-
-
-def rows_of(execution):
-    """Each node's rows, joins where they belong, crashes and leaves last: (kind, message)."""
-    found = []
-    for node, log in enumerate(execution.logs):
-        rows = []
-        for at in range(len(log) + 1):
-            rows += [("join", m) for who, row, m in execution.joins if (who, row) == (node, at)]
-            rows += log[at : at + 1]
-        rows += [("crash", None)] if node in execution.crashed else []
-        rows += [("leave", None)] if node in execution.departed else []
-        found.append(rows)
-    return found
 
 
 def schedule(execution, seed):
@@ -51,7 +37,7 @@ def numbered(node, rows):
 
 
 def judged_prefixes(read):
-    """How many rows of each node count: up to the first that waits; and what is resolved then."""
+    """The number of rows of each node before the first that waits; and the resolved messages."""
     broadcast = {m for rows in read for kind, m in rows if kind == BROADCAST}
     at = [0] * len(read)
     resolved = set()
@@ -119,7 +105,7 @@ def violations(execution, known):
 
 
 def duplicates(execution, known):
-    """How many deliveries are of what the node had."""
+    """The number of duplicate deliveries."""
     count = 0
     for node, log in enumerate(execution.logs):
         had = set()

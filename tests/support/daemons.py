@@ -15,7 +15,7 @@ PATIENCE_S = 240  # of a test on a machine that does much else
 
 
 def wait_until(condition, process=None):
-    """What a condition says as soon as it is true, while a process lives."""
+    """The value of a condition as soon as it is true, while a process lives."""
     deadline = time.monotonic() + PATIENCE_S
     while not (found := condition()):
         assert time.monotonic() < deadline, "this takes too long"
@@ -32,8 +32,8 @@ def other_python(directory):
     (packages / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     python = directory / "bin" / "python"
     found = "import numba, pyarrow, importlib.util; print(importlib.util.find_spec('precedes'))"
-    told = subprocess.run([python, "-c", found], capture_output=True, text=True, check=True)
-    assert told.stdout == "None\n"
+    reported = subprocess.run([python, "-c", found], capture_output=True, text=True, check=True)
+    assert reported.stdout == "None\n"
     return python
 
 
@@ -79,6 +79,6 @@ def children(parent):
 
 
 def wait_for_line(log, pattern, process):
-    """What a pattern finds in a log, once it does."""
+    """The match of a pattern in a log, once there is one."""
     found = re.compile(pattern)
     return wait_until(lambda: found.search(log.read_text()), process)[1]

@@ -1,6 +1,6 @@
 """`dcs` in a hurry: a small group, delays that vary much, rounds faster than messages settle.
 
-A schedule is drawn from one seed. What must hold when it has come to rest, and what must hold at
+A schedule is drawn from one seed. What must hold when it has quiesced, and what must hold at
 every decision of a round, is checked from outside: by the sets of messages that nodes have
 delivered, kept from traces and effects, not by the protocol's hashes.
 """
@@ -74,7 +74,7 @@ def small(seed):
 def pulses(seed):
     """Messages few and far between, each a peak of its own to an estimate this quick.
 
-    Components are added, deactivated, removed and added again while messages are on their way.
+    Components are added, deactivated, removed and added again while messages are in flight.
     """
     draw = random.Random(seed ^ 0xB0)
     scenario = schedule(seed, nodes=6)
@@ -129,7 +129,7 @@ def run(scenario, *, tier="auto"):
 def check_at_rest(made, result, *, shrunk=True):
     """Exactly once, nothing waits, and all have the same components, hashes and generations."""
     scenario = made.scenario
-    hold(result.complete, "restless", "it never came to rest")
+    hold(result.complete, "restless", "it never quiesced")
     hold(result.duplicates == 0, "twice", result)
     hold(result.lost == result.pending_at_end == 0, "lost", result)
     hold(result.deliveries == result.broadcasts * (scenario.nodes - 1), "lost", result)

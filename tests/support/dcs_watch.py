@@ -1,4 +1,4 @@
-"""What the state of `dcs` must mean, from the sets of messages that its nodes have delivered.
+"""Invariants of the state of `dcs`, from the sets of messages that its nodes have delivered.
 
 Nothing of the protocol's hashes or rounds is used: a message's increments and components are read
 from its stamp when it is sent, and everything else follows from who has delivered what.
@@ -79,7 +79,7 @@ class Watcher:
         hold(same, "counts", f"counts of node {here}")
 
     def _on_removal(self, c, generation, sets):
-        """At a removal nothing that carries the component is on its way, and never will be."""
+        """At a removal nothing that carries the component is in flight, and never will be."""
         self.removals += 1
         for name in self.carriers[c, generation]:
             lacking = [node for node in range(self.nodes) if name not in sets.delivered[node]]

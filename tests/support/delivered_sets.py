@@ -1,4 +1,4 @@
-"""A protocol's handlers run beside sets of messages: what each node has delivered, by its effects.
+"""A protocol's handlers compared with sets of messages that each node has delivered.
 
 The sets know nothing of clocks, hashes or logs. They are kept from the effects of the handlers
 alone, and say at every delivery whether something of the message's past is missing.
@@ -12,7 +12,7 @@ from tests.support.convictions import hold
 
 
 class DeliveredSets:
-    """What every node has delivered; ``check(state, here, sets)`` is called after each handler."""
+    """The deliveries of every node; ``check(state, here, sets)`` is called after each handler."""
 
     def __init__(self, protocol, nodes, check):
         self.state_class = registry.load(protocol).state

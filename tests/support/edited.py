@@ -72,7 +72,7 @@ def mutate(trees, where, old, new, given=""):
     """Make an edit in one of these modules, and return its key.
 
     An edit that finds no place, or two, is a mistake, and so is a new text that uses a local
-    variable of the function without a word on which one it is.
+    variable of the function silently on which one it is.
     """
     old_nodes, new_nodes = parse(old, new)
     found = [
@@ -190,7 +190,7 @@ def places(scope, pattern, fixed, names):
 
 
 def bindings(scope, given, fixed, names):
-    """What the names stand for, for each place where what is given stands."""
+    """The values of the names, for each place where the pattern matches."""
     return [bound for _, bound in places(scope, *parse(given), fixed, names)]
 
 

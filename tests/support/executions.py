@@ -15,6 +15,9 @@ from precedes.trace import History
 BROADCAST, DELIVER = "broadcast", "deliver"
 CODES = {BROADCAST: 0, DELIVER: 3}
 NEVER = float("inf")
+# The numbers of a report that the definitions give.
+COUNTS = ("violations", "violating_messages", "fifo_violations", "deliveries", "duplicates")
+COUNTS += ("phantom", "cycles", "unjudged", "lost", "undelivered_at_end")
 
 
 @dataclass
@@ -162,7 +165,7 @@ def pasts(execution):
 
 
 def position(execution, node, m):
-    """Where this node first delivered the message, by the audit's rules."""
+    """The place of this node's first delivery of the message, by the audit's rules."""
     log = execution.logs[node]
     for row in ((DELIVER, m), (BROADCAST, m)):
         if row in log:
@@ -208,6 +211,7 @@ def judge(execution):
     resolved = {m for m in past if not (past[m] | {m}) & cycles}
     nodes = range(len(execution.logs))
     violations = set()
+    fifo = set()
     unjudged = set()
     duplicates = 0
     for node, log in enumerate(execution.logs):
@@ -221,6 +225,8 @@ def judge(execution):
                 duplicates += 1
             elif m in resolved and any(place[y] > row for y in past[m]):
                 violations.add((node, m))
+                if any(place[y] > row for y in past[m] if y[0] == m[0]):
+                    fifo.add((node, m))
     delivered = [(node, m) for node in nodes for kind, m in execution.logs[node] if kind == DELIVER]
     missing = len(undelivered(execution, past))
     named = [m for _, _, m in execution.joins if m is not None]
@@ -228,6 +234,8 @@ def judge(execution):
         "pairs": violations,
         "violations": len(violations),
         "violating_messages": len({m for _, m in violations}),
+        "fifo_pairs": fifo,
+        "fifo_violations": len(fifo),
         "deliveries": sum(m not in past or m[0] != node for node, m in delivered),
         "duplicates": duplicates,
         "phantom": sum(m not in past for _, m in delivered) + sum(m not in past for m in named),
@@ -260,15 +268,53 @@ def check_path(execution, witness):
             assert part in witness.sentence
 
 
+def rows_of(execution):
+    """Each node's rows (kind, message), joins where they belong, crashes and leaves last."""
+    found = []
+    for node, log in enumerate(execution.logs):
+        rows = []
+        for at in range(len(log) + 1):
+            rows += [("join", m) for who, row, m in execution.joins if (who, row) == (node, at)]
+            rows += log[at : at + 1]
+        rows += [("crash", None)] if node in execution.crashed else []
+        rows += [("leave", None)] if node in execution.departed else []
+        found.append(rows)
+    return found
+
+
+def named_rows(execution):
+    """The same of all nodes one after another, by names: (node, kind, message or None)."""
+    return [
+        (f"n{node}", kind, m and f"{m[0]}:{m[1]}")
+        for node, rows in enumerate(rows_of(execution))
+        for kind, m in rows
+    ]
+
+
+def timed_rows(execution, rng):
+    """Rows (node, kind, message, time) in an order that keeps causes before effects, if it can."""
+    left = [list(log) for log in execution.logs]
+    sent = set()
+    known = execution.broadcasts()
+    rows = []
+    time_us = 0
+    while any(left):
+        free = [
+            node
+            for node, log in enumerate(left)
+            if log and (log[0][0] == BROADCAST or log[0][1] in sent or log[0][1] not in known)
+        ]
+        node = rng.choice(free or [node for node, log in enumerate(left) if log])
+        kind, message = left[node].pop(0)
+        if kind == BROADCAST:
+            sent.add(message)
+        time_us += rng.choice((0, 1, 700, 40_000))
+        rows.append((f"n{node}", kind, f"{message[0]}:{message[1]}", time_us))
+    return rows
+
+
 def as_lines(execution, node):
-    """The rows of a node as JSON, with its joins where they belong."""
-    lines = []
-    for row in range(len(execution.logs[node]) + 1):
-        for at, before, m in execution.joins:
-            if (at, before) == (node, row):
-                named = {} if m is None else {"message": f"{m[0]}:{m[1]}"}
-                lines.append(json.dumps({"node": f"n{node}", "kind": "join", **named}))
-        for kind, m in execution.logs[node][row : row + 1]:
-            row_of = {"node": f"n{node}", "kind": kind, "message": f"{m[0]}:{m[1]}"}
-            lines.append(json.dumps(row_of))
-    return lines
+    """The rows of a node as JSON."""
+    rows = [row for row in named_rows(execution) if row[0] == f"n{node}"]
+    named = [dict(zip(("node", "kind", "message"), row, strict=True)) for row in rows]
+    return [json.dumps({k: v for k, v in row.items() if v is not None}) for row in named]

@@ -1,6 +1,5 @@
 """Writers of logs that grow, in pieces that end anywhere."""
 
-import json
 import random
 import struct
 
@@ -13,18 +12,10 @@ KINDS = {**cuts.KINDS, "view": 64}
 def lines(execution, seed):
     """JSON lines of an execution, nodes interleaved at random: (node, line)."""
     rng = random.Random(seed)
-    left = [as_lines(execution, node) for node in range(len(execution.logs))]
+    left = [executions.as_lines(execution, node) for node in range(len(execution.logs))]
     while any(left):
         node = rng.choice([node for node, rows in enumerate(left) if rows])
         yield node, left[node].pop(0) + "\n"
-
-
-def as_lines(execution, node):
-    """The lines of a node, with a crash and a leave at their end."""
-    found = executions.as_lines(execution, node)
-    for kind, who in (("crash", execution.crashed), ("leave", execution.departed)):
-        found += [json.dumps({"node": f"n{node}", "kind": kind})] if node in who else []
-    return found
 
 
 def pieces(data, rng):
@@ -50,7 +41,7 @@ class Member:
         )
 
     def write(self, count):
-        """Append so many bytes."""
+        """Append this number of bytes."""
         with self.path.open("ab") as file:
             file.write(self.data[:count])
         self.data = self.data[count:]

@@ -3,7 +3,7 @@
 import random
 
 from precedes.live.member import arrays
-from precedes.live.member.node import DEFAULT_ROOM, FAREWELL, Node, Settings
+from precedes.live.member.node import DEFAULT_ROOM, Node, Settings
 from tests.support.outputs import show
 
 
@@ -22,10 +22,10 @@ class Network:
         room=DEFAULT_ROOM,
         **settings,
     ):
-        self.on_turn = on_turn  # told before each turn of a member how many there were
+        self.on_turn = on_turn  # called before each turn of a member with the number of turns
         self.turns = 0
         self.rows = []  # of the logs: whose, bytes
-        self.reports = []  # who found whom out of the view, and who of those has left
+        self.reports = []  # who suspects whom
         self.rng = random.Random(seed)
         self.members = members
         self.nodes = [
@@ -79,7 +79,7 @@ class Network:
         node = self.nodes[i]
         self.outputs.append(show(i, node, output))
         self.rows += [(i, row) for row in output.trace]
-        self.reports += [(i, output.evicted, output.left)] if output.evicted else []
+        self.reports += [(i, output.suspected)] if output.suspected else []
         self.refused += [(i, *what) for what in output.malformed]
         for message in (message for batch in output.deliveries for message in batch):
             self.delivered[i].append(message)
@@ -104,12 +104,10 @@ class Network:
             if source == i:
                 del queue[self.rng.randrange(len(queue) + 1) :]
 
-    def leave(self, i):
-        """A member says farewell to all, and stops."""
-        for j in self.alive:
-            if j != i:
-                self.links.setdefault((i, j), []).append(FAREWELL)
-        self.dead.add(i)
+    def crash(self, i, victim):
+        """A member learns of a crash, if its protocol goes on without the victim in this epoch."""
+        if self.nodes[i].protocol.on_loss == "crash":
+            self.nodes[i].crash(victim)
 
     def settle(self, rounds=200):
         """Let everything arrive."""
@@ -120,24 +118,24 @@ class Network:
                 return
 
     def random_run(self, steps, *, victims=(), until=0.6):
-        """Random broadcasts and arrivals; victims die on the way and are evicted here and there."""
+        """Random broadcasts and arrivals; victims die on the way, which others learn sometime."""
         times = self.rng.sample(range(steps // 4, steps // 2), len(victims))
         deaths = dict(zip(times, victims, strict=True))
-        told = set()
+        reported = set()
         for number in range(steps):
             if number in deaths:
                 self.kill(deaths[number])
             i = self.rng.choice(self.alive)
             for victim in sorted(self.dead):
-                if (i, victim) not in told and self.rng.random() < 0.05:
-                    told.add((i, victim))
-                    self.nodes[i].evict(victim)
+                if (i, victim) not in reported and self.rng.random() < 0.05:
+                    reported.add((i, victim))
+                    self.crash(i, victim)
             if number < until * steps:
                 self.broadcast(i)
             self.step(i, share=True)
         for i in self.alive:
             for victim in sorted(self.dead):
-                self.nodes[i].evict(victim)
+                self.crash(i, victim)
         self.settle()
 
     def lacking(self):
@@ -175,8 +173,8 @@ class Lazy(Network):
         super().step(i, share=share)
 
     def consumed_by_all(self, i):
-        """How many messages of a member all in its view have consumed."""
-        others = [j for j in self.nodes[i].view if j != i]
+        """The number of stable messages of a member."""
+        others = [j for j in range(self.members) if j != i and not self.nodes[i].is_gone(j)]
         return min(self.consumed[j][i] for j in others) if others else None
 
 

@@ -57,7 +57,7 @@ def request(resource, spans):
     )
 
 
-def as_spans(rows, rng):
+def as_spans(rows, rng, *, step_ns=1):
     """Rows (node, kind, message) as requests, each node's order in its starts alone."""
     sent = {}
     for number, (_, kind, message) in enumerate(rows, start=1):
@@ -65,10 +65,11 @@ def as_spans(rows, rng):
             sent[message] = number
     lines = []
     for number, (node, kind, message) in enumerate(rows, start=1):
+        start_ns = START_NS + number * step_ns
         made = (
-            span(number, kind="PRODUCER", start_ns=START_NS + number, messaging_message_id=message)
+            span(number, kind="PRODUCER", start_ns=start_ns, messaging_message_id=message)
             if kind == "broadcast"
-            else span(number, kind="CONSUMER", start_ns=START_NS + number, links=[sent[message]])
+            else span(number, kind="CONSUMER", start_ns=start_ns, links=[sent[message]])
         )
         lines.append(request({"service.instance.id": node}, [made]))
     rng.shuffle(lines)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Shown(NamedTuple):
-    """What one run of a node gave, down to the last byte, and what it was left with."""
+    """The output of one run of a node, down to the last byte, and its state afterwards."""
 
     member: int
     frames: tuple  # (bytes for all, ((target, bytes), ..), ((target, bytes of messages), ..))
@@ -24,9 +24,9 @@ def show(member, node, output):
         tuple((message.sender, message.sequence, bytes(message.payload)) for message in batch)
         for batch in output.deliveries
     )
-    reports = (output.broadcasts, output.evicted, output.left, output.malformed)
+    reports = (output.broadcasts, output.suspected, output.malformed)
     counts = tuple(node.counts().items())
-    left = (node.next_timer_ns, node.credit, node.own_stable, node.is_fenced, counts)
+    left = (node.next_timer_ns, node.credit, node.own_stable, counts)
     return Shown(
         member, frames, deliveries, tuple(map(bytes, output.trace)), _frozen(reports), left
     )
@@ -34,23 +34,3 @@ def show(member, node, output):
 
 def _frozen(value):
     return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
-
-
-def difference(one, other, where="runs"):
-    """Where the two first differ, in words, or None if they do not at all."""
-    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
-        names = getattr(one, "_fields", range(len(one)))
-        for name, mine, its in zip(names, one, other, strict=False):
-            if found := difference(mine, its, f"{where}.{name}"):
-                return found
-        return None if len(one) == len(other) else f"{where}: {len(one)} against {len(other)}"
-    if type(one) is bytes and type(other) is bytes and one != other:
-        end = min(len(one), len(other))
-        at = next((at for at in range(end) if one[at] != other[at]), end)
-        return f"{where}: byte {at} of {len(one)} against {len(other)}"
-    return None if one == other else f"{where}: {one!r} against {other!r}"
-
-
-def body_of(shown, target):
-    """What goes to one member, of all frames of a run."""
-    return b"".join(common + dict(own).get(target, b"") for common, own, _ in shown.frames)

@@ -27,7 +27,7 @@ class Sent(NamedTuple):
     name: object
     begin_ns: int
     end_ns: int
-    heard_by: tuple[int, ...]
+    reached: tuple[int, ...]
     heard: tuple[int, ...]  # by those, well
 
 
@@ -41,7 +41,7 @@ class Drawn(CarrierSense):
 
 
 class Bench:
-    """An air with nothing around it; antennas stand on a line, or hear each other as told."""
+    """An air with nothing around it; antennas are on a line, or reach each other as given."""
 
     def __init__(self, hosts_m, stations_m, *, slots=None, **parameters):
         self.parameters = RadioParameters(bandwidth_bps=BANDWIDTH_BPS, range_m=100.0, **parameters)
@@ -73,16 +73,16 @@ class Bench:
 
         self.air.begin = watched
 
-    def hears(self, heard_by):
+    def hears(self, reached):
         """Say who hears whom."""
-        self.air.heard_by = [list(row) for row in heard_by]
+        self.air.reached = [list(row) for row in reached]
 
     def at(self, time_ns, task):
         self.serial += 1
         self.tasks.append((time_ns, self.serial, task))
 
     def _done(self, sent, is_copy):
-        well = [other for other in sent.heard_by if other not in sent.bad]
+        well = [other for other in sent.reached if other not in sent.bad]
         if not is_copy:
             self.taken.append(sent.datagram)
         return well
@@ -103,12 +103,12 @@ class Bench:
                 one.datagram,
                 begin_ns,
                 one.end_ns,
-                tuple(one.heard_by),
-                tuple(sorted(set(one.heard_by) - one.bad)),
+                tuple(one.reached),
+                tuple(sorted(set(one.reached) - one.bad)),
             )
             for one, begin_ns in self.sent
         ]
-        assert not any(one.bad - set(one.heard_by) for one, _ in self.sent)
+        assert not any(one.bad - set(one.reached) for one, _ in self.sent)
         return sorted(found, key=lambda one: (one.end_ns, one.node))
 
     def heard(self):
@@ -128,24 +128,24 @@ def lost_by_overlap(sent, *, half_duplex):
     lost = {place: set() for place in range(len(sent))}
     for (a, one), (b, other) in combinations(enumerate(sent), 2):
         if one.begin_ns < other.end_ns and other.begin_ns < one.end_ns:
-            both = set(one.heard_by) & set(other.heard_by)
+            both = set(one.reached) & set(other.reached)
             lost[a] |= both
             lost[b] |= both
             if half_duplex:
-                lost[a] |= {other.node} & set(one.heard_by)
-                lost[b] |= {one.node} & set(other.heard_by)
+                lost[a] |= {other.node} & set(one.reached)
+                lost[b] |= {one.node} & set(other.reached)
     return lost
 
 
-def by_ticks(heard_by, wanted, slots, *, difs_ticks, slot_ticks, ticks):
-    """When each antenna begins each of its frames: (tick, name), in order.
+def by_ticks(reached, wanted, slots, *, difs_ticks, slot_ticks, ticks):
+    """Times at which each antenna begins its frames: (tick, name), in order.
 
     ``wanted`` maps an antenna to (tick, ticks it takes, name) in order. An antenna counts silent
-    ticks: so many open its slots, then every ``slot_ticks`` of them are one slot less, and
+    ticks: ``difs_ticks`` open its slots, then every ``slot_ticks`` of them are one slot less, and
     anything heard sets the count back to nothing. It sends in the tick in which no slot is left.
     What begins in the same tick is not heard yet.
     """
-    nodes = range(len(heard_by))
+    nodes = range(len(reached))
     queue = {node: list(wanted.get(node, ())) for node in nodes}
     draws = {node: list(row) for node, row in slots.items()}
     begin, end = dict.fromkeys(nodes, -1), dict.fromkeys(nodes, -1)
@@ -157,7 +157,7 @@ def by_ticks(heard_by, wanted, slots, *, difs_ticks, slot_ticks, ticks):
                 continue
             if node not in left:
                 left[node], silent[node] = draws[node].pop(0), 0
-            if any(node in heard_by[other] and begin[other] < tick < end[other] for other in nodes):
+            if any(node in reached[other] and begin[other] < tick < end[other] for other in nodes):
                 silent[node] = 0
             elif silent[node] == difs_ticks + left[node] * slot_ticks:
                 starts.append(node)
@@ -169,7 +169,7 @@ def by_ticks(heard_by, wanted, slots, *, difs_ticks, slot_ticks, ticks):
             began.append((tick, name))
             del left[node]
         for node in left:
-            if any(node in heard_by[other] for other in starts):
+            if any(node in reached[other] for other in starts):
                 passed = max(0, silent[node] - 1 - difs_ticks)
                 left[node] -= passed // slot_ticks
                 silent[node] = 0

@@ -1,4 +1,4 @@
-"""Which test process runs what, and in what order."""
+"""The distribution of tests to processes, and their order."""
 
 from xdist.scheduler import LoadScopeScheduling
 
@@ -15,12 +15,13 @@ TOGETHER = {
     "tests/pipeline/test_runner.py": "spark",
     "tests/pipeline/test_spark.py": "spark",
     "tests/pipeline/test_stored_sweeps.py": "spark",
-    "tests/pipeline/test_stream.py": "spark",
+    "tests/spark/test_data_source.py": "spark",
+    "tests/spark/test_stream.py": "spark",
+    "tests/spark/test_transforms.py": "spark",
     "tests/comparison/test_comparing.py": "comparison",
     "tests/comparison/test_page.py": "comparison",
     "tests/papers/report/test_page.py": "report",
     "tests/papers/report/test_report.py": "report",
-    "tests/protocols/vcube/test_vcube_with_tests.py": "vcube_with_tests",
     "tests/test_site.py": "site",
     "tests/test_wheel.py": "wheel",
 }
@@ -41,7 +42,7 @@ FIRST = (
 
 
 def place(nodeid: str) -> int:
-    """Where a test comes in the order, among others in the order of their files."""
+    """The place of a test in the order, among others in the order of their files."""
     found = (number for number, prefix in enumerate(FIRST) if nodeid.startswith(prefix))
     return next(found, len(FIRST))
 

@@ -26,7 +26,7 @@ def double(numbers):
 
 
 def fail(numbers):
-    """What no compiler makes anything of."""
+    """A subject that does not compile."""
     return numbers.no_such_thing
 
 
@@ -42,7 +42,7 @@ def code(subject=""):
 
 
 def arguments():
-    """What the loop takes."""
+    """The arguments of the loop."""
     return (np.arange(5),)
 
 
@@ -68,7 +68,7 @@ class Staged(Work):
 
 
 def work(subject):
-    """What a compiler makes of a subject."""
+    """The result of a compiler for a subject."""
     made = Staged(entry_of(subject), None, OWN, arguments())
     made.subject = subject
     return made
@@ -100,7 +100,7 @@ def endless(_subject):
 
 def failing(_subject):
     """Finds that it cannot be done."""
-    raise UserError("it cannot be compiled")
+    raise UserError("it does not compile")
 
 
 def await_over(code, *, timeout_s=60.0):

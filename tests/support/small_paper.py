@@ -10,7 +10,7 @@ from precedes_papers.rules import equal
 from precedes_papers.shown import (
     Figure,
     Headlines,
-    Printed,
+    Published,
     Statement,
     Table,
     measured_series,
@@ -48,7 +48,7 @@ def paper_module(**changes) -> SimpleNamespace:
             published_series("paper", [(3.0, 9.0)]),
         )
         return [
-            Table("Table 1", ("n", "published"), ((3, Printed(module.PUBLISHED["Table 1"][0])),)),
+            Table("Table 1", ("n", "published"), ((3, Published(module.PUBLISHED["Table 1"][0])),)),
             Figure("Figure 1", "t", "nodes", "ms", lines, alt="latency"),
         ]
 

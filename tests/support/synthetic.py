@@ -30,7 +30,7 @@ class Extra(dict):
 
 
 class Series(dict):
-    """What any protocol has in every 10 s, or on a radio in every one: drawn if asked for."""
+    """Series of any protocol for every 10 s, or on a radio for every second: drawn on request."""
 
     def __init__(self, draw, length):
         super().__init__()
@@ -43,7 +43,7 @@ class Series(dict):
 
 
 def result(scenario: Scenario, draw: random.Random) -> dict:
-    """What a run of the scenario could give; deliveries are never 0."""
+    """A possible result of the scenario; deliveries are never 0."""
     from precedes.registry import load
 
     broadcasts = draw.randint(10, 1000)

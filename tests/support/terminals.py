@@ -23,7 +23,7 @@ def read(descriptor):
 
 
 def run(*arguments, terminal="stderr", stdin=None, **environment):
-    """What a process writes into a pipe, and what it shows on a terminal: the stream named."""
+    """Output of a process in a pipe, and on a terminal: the stream named."""
     ours, theirs = pty.openpty()
     pipe = "stdout" if terminal == "stderr" else "stderr"
     with subprocess.Popen(

@@ -35,12 +35,12 @@ def travels(seen):
 
 
 def delays_ms(seen):
-    """How long the packets of a run were on the way."""
+    """Travel times of the packets of a run."""
     return np.array([travel[-1] for travel in travels(seen)]) / 1e6
 
 
 def data(*parts):
-    """A file of measurements that lies beside the repository."""
+    """A file of measurements next to the repository."""
     path = DATA.joinpath(*parts)
     if not path.is_file():
         pytest.skip(f"{path} is not here: it is part of the working tree, not of the package")

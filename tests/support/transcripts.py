@@ -1,4 +1,4 @@
-"""What processes do, one line at a time: handlers driven by hand, without a network.
+"""Steps of processes, one line each: handlers called directly, without a network.
 
 An example moves each packet itself, and what a handler asks of its host is written below what it
 was called for:
@@ -34,7 +34,7 @@ class Transcript:
 
     @contextlib.contextmanager
     def unwritten(self):
-        """What is done meanwhile leaves no lines."""
+        """Steps in the block leave no lines."""
         kept = list(self.lines)
         yield
         self.lines = kept
@@ -99,7 +99,7 @@ class Processes(Transcript):
 
     def crash(self, node, crashed):
         """The failure detector speaks."""
-        self.lines.append(f"node {node}: told that {crashed} has crashed")
+        self.lines.append(f"node {node}: notified that {crashed} has crashed")
         self._call(node, contract.on_crash, crashed)
 
     def wait(self, wait_ms):

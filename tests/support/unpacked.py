@@ -7,7 +7,7 @@ import re
 import struct
 from dataclasses import dataclass
 
-KINDS = {0: "broadcast", 1: "deliver", 2: "pending", 3: "deliver", 4: "discard"}
+KINDS = {0: "broadcast", 1: "deliver", 2: "pending", 3: "deliver", 4: "discard", 5: "edge"}
 UNKNOWN = 0xFFFFFFFF
 NOBODY = 0xFFFF
 
@@ -33,14 +33,15 @@ class Unpacked:
     sources: list[str | None]
     sequences: list[int]
     names: list[str]
+    texts: list[str | None]  # of each event, if the log has any
 
     def lane(self, name):
-        """What happened at a node, in its order."""
+        """The events of a node, in its order."""
         return [(e.kind, e.message) for e in self.events if e.lane == name]
 
 
 def head_of(page):
-    """What the page says of itself."""
+    """The head of the page."""
     (text,) = re.findall(r'<script type="application/json" id="precedes-head">(.*?)</script>', page)
     return json.loads(text)
 
@@ -75,4 +76,10 @@ def _trace(page, number, head):
         Event(t, lanes[p], KINDS[k], names[what], None if w == UNKNOWN else w, is_violation=k == 3)
         for t, what, w, p, k in zip(time_us, message, wait_us, lane, kind, strict=True)
     ]
-    return Unpacked(head, events, sources, list(sequence), names)
+    return Unpacked(head, events, sources, list(sequence), names, _texts(page, number))
+
+
+def _texts(page, number):
+    opening = f'<script type="application/json+gzip;base64" id="precedes-texts-{number}">'
+    text = page.partition(opening)[2].partition("</script>")[0]
+    return json.loads(gzip.decompress(base64.b64decode(text))) if text else []

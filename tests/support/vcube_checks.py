@@ -87,12 +87,12 @@ def names(rows):
 
 
 def check_order(seen):
-    """What the audit says, and that nothing waits any longer."""
+    """The report of the audit; no message may still wait."""
     report, result = seen.report, seen.result
     hold(report.phantom == 0, "phantom", report.witnesses)
     hold(report.duplicates == 0, "twice", report.witnesses)
     hold(report.violations == 0, "order", report.witnesses)
-    hold(result.lost == 0, "lost", f"{result.lost} deliveries never came")
+    hold(result.lost == 0, "lost", f"{result.lost} deliveries are missing")
     waiting = result.extra["waiting_at_end"]
     hold(waiting == 0, "waiting", f"{waiting} still wait")
     hold(result.complete, "restless")

@@ -44,7 +44,7 @@ class Execution:
         return f"{self.lanes[lane]}:{sequence}"
 
     def head(self) -> dict:
-        """What the page is told of this trace."""
+        """The input of the page for this trace."""
         times = [event[0] for event in self.events] or [0]
         return {
             "title": self.title,
@@ -52,6 +52,8 @@ class Execution:
             "protocol": self.protocol,
             "lanes": self.lanes,
             "has_time": self.has_time,
+            "time_note": None if self.has_time else "the axis is logical",
+            "edges": 0,
             "begin_us": min(times),
             "end_us": max(times),
             "events": len(self.events),
@@ -93,7 +95,7 @@ def write(path, *executions, opening=None, cone_events=None):
         "to_us": first["end_us"],
         "violation": 0 if first["violations"] else None,
         "message": None,
-        "why": "first violation" if first["violations"] else "busiest window",
+        "why": "first violation" if first["violations"] else "asked for",
     }
     head = {
         "format": 1,

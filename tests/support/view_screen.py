@@ -17,8 +17,8 @@ def opened(browser, path, **screen):
     return state(browser)
 
 
-def wait_for(browser, script):
-    until = time.monotonic() + 30
+def wait_for(browser, script, *, limit_s=30):
+    until = time.monotonic() + limit_s
     while not browser.execute_script(script):
         assert time.monotonic() < until, (script, complaints(browser))
         time.sleep(0.02)
@@ -78,7 +78,7 @@ def pixels(browser, layer, trace=0):
 
 
 def inked(browser, first, second, share=0.5):
-    """How opaque the upper canvas is at a point of the line between two events."""
+    """Opacity of the upper canvas at a point of the line between two events."""
     settled(browser)
     return browser.execute_script(
         """

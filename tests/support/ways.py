@@ -1,4 +1,4 @@
-"""What one protocol does when it is compiled in one way, to be compared with another way.
+"""Results of a protocol compiled in one way, to be compared with another way.
 
 In a process of its own: ``python -m tests.support.ways simulated vector``, with switches in the
 environment.
@@ -6,8 +6,6 @@ environment.
 
 import hashlib
 import json
-import os
-import subprocess
 import sys
 
 from precedes import registry
@@ -16,7 +14,7 @@ from precedes.live.member import step
 from precedes.sim.engine import loop
 from precedes.testing import observe, random_scenario
 from tests.support.network import Network
-from tests.support.places import ROOT
+from tests.support.processes import printed
 
 SEEDS = range(1, 31)
 LIVE_SEEDS = range(1, 6)
@@ -56,13 +54,7 @@ def _code(entry, protocol):
 
 def elsewhere(way, protocol, **environment):
     """The same from a process with other switches."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.ways", way, protocol],
-        capture_output=True, text=True, timeout=900, check=False,
-        env={**os.environ, **environment}, cwd=ROOT,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return tuple(json.loads(done.stdout))
+    return tuple(json.loads(printed("-m", "tests.support.ways", way, protocol, env=environment)))
 
 
 if __name__ == "__main__":

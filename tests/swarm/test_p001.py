@@ -16,7 +16,7 @@ def test_fault_free(case, nodes):
 
 @pytest.mark.parametrize("nodes", experiments.SIZES[6:])
 def test_messages_after_one_crash(nodes):
-    """Without bundling the count depends on no order: it is as printed."""
+    """Without bundling the count does not depend on any order and equals the published one."""
     run = next(
         scenario
         for experiment in experiments.experiments("full")

@@ -48,7 +48,7 @@ class Case:
         return found
 
     def find(self, excess, difference, limit=100):
-        """What ``search.find`` says, and the oldest own message that it found."""
+        """The result of ``search.find``, and the oldest own message that it found."""
         peel = search.allocate(width=self.entries, nodes=NODES, per_process=self.own.shape[1])
         need = np.zeros(self.entries, np.int32)
         before = np.array(self.log.end)
@@ -95,7 +95,7 @@ def test_what_was_lacked_is_found(seed):
 
 
 def crowded(case):
-    """Whether the entries leave so much choice that the bound on trials may end the search."""
+    """Return whether the entries leave enough choices to reach the bound on trials."""
     return len(case.names) > 2 * len(case.own) or case.entries <= 4
 
 

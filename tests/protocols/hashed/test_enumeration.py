@@ -1,4 +1,4 @@
-"""The search as printed, against its definition by sets, and beside the search by peeling."""
+"""The published search, compared with its definition by sets, and with the search by peeling."""
 
 import itertools
 import random
@@ -76,7 +76,7 @@ class History:
         return kept, tried
 
     def find(self, node, delivered, message, limit):
-        """What both searches say: found, the oldest own message left out, hashes compared."""
+        """Results of both searches: found, the oldest own message left out, hashes compared."""
         kept, tried = self.log_of(delivered)
         total = sum(map(hashed, delivered)) - sum(map(hashed, message.past))
         difference = total % 2**62

@@ -29,7 +29,7 @@ def group(setting):
 
 
 def effects(made, action, *arguments):
-    """What a node asks for in one step."""
+    """The requests of a node in one step."""
     before = len(made.lines)
     action(*arguments)
     return [line.strip() for line in made.lines[before + 1 :]]

@@ -1,6 +1,6 @@
 """``mobile`` in adversarial runs: the invariants on every step and at rest, and the audit after.
 
-``tests/support/mobile/world.py`` draws the trouble, ``oracle.py`` beside it judges; a failing seed
+``tests/support/mobile/world.py`` draws the trouble, ``oracle.py`` next to it judges; a failing seed
 is repeated by ``python -c "from tests.support.mobile.world import run; run(SEED)"``.
 """
 
@@ -10,6 +10,7 @@ import pytest
 
 from precedes.audit import audit
 from tests.support.mobile.mutants import MUTANTS, classes
+from tests.support.mobile.options import leased
 from tests.support.mobile.oracle import Violation, history_of
 from tests.support.mobile.world import World, run
 
@@ -28,6 +29,13 @@ def test_survives_the_adversary(first):
         assert report.lost == 0, f"seed {seed}: {report.witnesses}"
         assert report.deliveries <= world.oracle.deliveries
     assert deliveries > 1000
+
+
+def test_expulsion_breaks_nothing():
+    """Permanent failures: hosts that fall silent are expelled, and never deliver after it."""
+    worlds = [run(seed, options=leased) for seed in range(60)]
+    assert sum(world.expelled for world in worlds) > 100
+    assert sum(world.oracle.deliveries for world in worlds) > 4000
 
 
 class _Patient(World):

@@ -469,7 +469,7 @@ def test_a_packet_longer_than_a_chunk_of_the_trace(monkeypatch):
 
 
 def test_many_packets_in_flight_are_no_long_packet():
-    """What is taken in at once would otherwise outgrow the trace, which then fills for ever."""
+    """A large packet would otherwise outgrow the trace, which then fills forever."""
     run = Run(BATCHED, writer=Collector())
     before = run.world.inbox.size
     for _ in range(6):

@@ -147,7 +147,7 @@ def test_agrees_with_the_audit_when_errors_are_rare(protocol, load):
 
 @pytest.mark.parametrize("delay", ["exponential:50", "uniform:1:200"])
 def test_agrees_with_the_audit_when_more_are_in_flight_than_have_bits(delay):
-    """What is missed is a message without a bit, at a node that has erred in nothing before."""
+    """The missing message has no bit, at a node without earlier errors."""
     scenario = Scenario(
         protocol="probabilistic",
         nodes=60,

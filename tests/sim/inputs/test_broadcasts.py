@@ -1,4 +1,4 @@
-"""Who broadcasts when: every workload's counts, gaps and shares, from fixed seeds."""
+"""Times and senders of broadcasts: every workload's counts, gaps and shares, from fixed seeds."""
 
 import gzip
 import itertools
@@ -209,7 +209,7 @@ def test_no_messages_at_all():
 @pytest.mark.parametrize(
     ("fields", "match"),
     [
-        ({}, "say how long"),
+        ({}, "no length: give `messages`"),
         ({"workload": "bell:1:2", "messages": 5}, "bell needs a duration"),
         ({"workload": "window:100", "duration_s": 1.0}, "ends by itself: leave out duration"),
         ({"workload": "poisson:3", "messages": 5}, "poisson takes no parameters"),

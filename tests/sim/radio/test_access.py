@@ -11,60 +11,12 @@ from tests.support.radio import TICK_NS, Bench, by_ticks, lost_by_overlap
 CSMA = {"mac": "csma", "difs_us": 50.0, "slot_us": 20.0}
 
 
-def test_a_silent_air_is_used_after_difs_and_slots():
-    bench = Bench([0.0], [50.0], slots={0: [3]}, **CSMA)
-    bench.send(0, "a", 1000)
-    assert bench.begins_us() == {"a": [1000 + 50 + 3 * 20]}
-
-
-def test_slots_stand_still_while_something_is_heard():
-    """a: 100 us from 50 on. b has 4 slots and hears a after one and a half: three are left."""
-    bench = Bench([0.0, 10.0], [50.0], slots={0: [0], 1: [4]}, **CSMA)
-    bench.send(0, "a", 30)
-    bench.send(1, "b", 0)
-    assert bench.begins_us() == {"a": [80], "b": [180 + 50 + 3 * 20]}
-
-
-def test_silence_shorter_than_difs_opens_no_slot():
-    """Between a and c are 40 us: b begins to count after c."""
-    bench = Bench([0.0, 10.0, 20.0], [50.0], slots={0: [0], 1: [1], 2: [0]}, **CSMA)
-    bench.hears([[1], [], [1], []])
-    bench.send(0, "a", 0)
-    bench.send(1, "b", 60)
-    bench.send(2, "c", 140)
-    assert bench.begins_us() == {"a": [50], "c": [190], "b": [290 + 50 + 20]}
-
-
-def test_equal_slots_collide_and_unequal_ones_do_not():
-    for slots, well in ((5, []), (6, [0])):
-        bench = Bench([50.0], [0.0, 90.0], slots={1: [5], 2: [slots]}, **CSMA)
-        bench.send(1, "a", 0)
-        bench.send(2, "b", 0)
-        heard = bench.heard()
-        assert [n for n in heard["a"] if n == 0] == [n for n in heard["b"] if n == 0] == well
-
-
 @pytest.mark.parametrize(("sense_us", "begins"), [(0.4, 190.0), (5.0, 52.0)])
 def test_what_has_just_begun_is_not_heard_yet(sense_us, begins):
     bench = Bench([0.0, 10.0], [50.0], slots={0: [0], 1: [0]}, sense_us=sense_us, **CSMA)
     bench.send(0, "a", 0, size_bytes=90)
     bench.send(1, "b", 2)
     assert bench.begins_us() == {"a": [50], "b": [begins]}
-
-
-def test_hidden_stations_collide_at_the_host_between_them():
-    """They are 180 m apart and do not hear each other: slots do not keep them from overlapping."""
-    bench = Bench([90.0], [0.0, 180.0], slots={1: [0], 2: [4]}, **CSMA)
-    bench.send(1, "a", 0)
-    bench.send(2, "b", 0)
-    assert bench.heard() == {"a": [], "b": []}
-
-
-def test_a_sender_waits_anew_after_its_own_frame():
-    bench = Bench([0.0], [50.0], slots={0: [1, 2]}, **CSMA)
-    bench.send(0, "a", 0)
-    bench.send(0, "b", 0)
-    assert bench.begins_us() == {"a": [70], "b": [170 + 50 + 40]}
 
 
 # Acknowledgements: 20 bytes, 10 us after the frame.
@@ -142,9 +94,9 @@ FRAMES = st.lists(
 )
 
 
-def bench_of(heard_by, frames, **options):
+def bench_of(reached, frames, **options):
     bench = Bench([0.0] * (NODES - 1), [0.0], **options)
-    bench.hears(heard_by)
+    bench.hears(reached)
     for place, (node, tick, length) in enumerate(sorted(frames, key=lambda row: row[1])):
         bench.send(node, place, 10 * tick, size_bytes=10 * length)
     return bench
@@ -152,13 +104,13 @@ def bench_of(heard_by, frames, **options):
 
 def judged(sent, *, half_duplex):
     lost = lost_by_overlap(sent, half_duplex=half_duplex)
-    return [sorted(set(one.heard_by) - lost[place]) for place, one in enumerate(sent)]
+    return [sorted(set(one.reached) - lost[place]) for place, one in enumerate(sent)]
 
 
 @settings(max_examples=100)
 @given(AIRS, FRAMES, st.booleans(), st.sampled_from(["aloha", "csma"]))
-def test_what_is_lost_is_what_overlaps(heard_by, frames, half_duplex, mac):
-    sent = bench_of(heard_by, frames, half_duplex=half_duplex, mac=mac).run()
+def test_what_is_lost_is_what_overlaps(reached, frames, half_duplex, mac):
+    sent = bench_of(reached, frames, half_duplex=half_duplex, mac=mac).run()
     assert len(sent) == len(frames)
     assert [list(one.heard) for one in sent] == judged(sent, half_duplex=half_duplex)
 
@@ -179,17 +131,17 @@ def test_the_judge_of_overlaps_can_convict():
     st.booleans(),
     st.integers(1, 6),
 )
-def test_antennas_begin_when_ticks_say_so(heard_by, frames, draws, half_duplex, difs):
+def test_antennas_begin_when_ticks_say_so(reached, frames, draws, half_duplex, difs):
     slots = {node: draws[node:] + draws[:node] for node in range(NODES)}
     bench = bench_of(
-        heard_by, frames, mac="csma", slots=slots, half_duplex=half_duplex,
+        reached, frames, mac="csma", slots=slots, half_duplex=half_duplex,
         difs_us=10.0 * difs, slot_us=20.0, sense_us=0.0,
     )  # fmt: skip
     sent = bench.run()
     wanted = {}
     for place, (node, tick, length) in enumerate(sorted(frames, key=lambda row: row[1])):
         wanted.setdefault(node, []).append((tick, length, place))
-    began = by_ticks(heard_by, wanted, slots, difs_ticks=difs, slot_ticks=2, ticks=1500)
+    began = by_ticks(reached, wanted, slots, difs_ticks=difs, slot_ticks=2, ticks=1500)
     assert sorted((one.begin_ns / TICK_NS, one.name) for one in sent) == sorted(began)
 
 

@@ -65,17 +65,17 @@ class End:
         self.sent.append((self.now_ms, segment.first, segment.size, segment.expected))
 
     def pieces(self):
-        """What was sent since the last call, as (first byte, bytes)."""
+        """Segments sent since the last call, as (first byte, bytes)."""
         sent, self.sent = self.sent, []
         return [piece[1:3] for piece in sent]
 
     def times(self):
-        """When something was sent since the last call."""
+        """Times of segments sent since the last call."""
         sent, self.sent = self.sent, []
         return [piece[0] for piece in sent]
 
     def offer(self, count=1):
-        """The application has so many messages more."""
+        """The application has this number of further messages."""
         for _ in range(count):
             self.connection.offer(message(self.count))
             self.count += 1
@@ -106,7 +106,7 @@ class End:
         self.acknowledge(self.connection.offered)
 
     def timeout_ms(self):
-        """How long after it was sent the next message is repeated."""
+        """Time until the next message is repeated after it was sent."""
         self.sent = []
         self.offer()
         self.wait(10**6)

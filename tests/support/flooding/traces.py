@@ -28,7 +28,7 @@ def first_timeout(package):
 
 
 def stops(package):
-    """What is acknowledged is not repeated."""
+    """Acknowledged data are not repeated."""
     end = End(package)
     end.offer()
     end.acknowledge(100)
@@ -69,7 +69,7 @@ def minimum(package):
 
 
 def doubling(package):
-    """3, 6, .. 192 s, then 240 s for ever."""
+    """3, 6, .. 192 s, then always 240 s."""
     end = End(package)
     end.offer()
     end.wait(1_200_000)
@@ -81,8 +81,8 @@ def doubling(package):
     same(due[:4], [0.0, 3000.0, 9000.0, 21_000.0], "doubling")
 
 
-def begins_anew(package):
-    """An acknowledgement of some of what flies begins the time-out anew."""
+def begins_again(package):
+    """An acknowledgement of some of what flies restarts the time-out."""
     end = End(package)
     end.offer(12)
     end.wait(100)
@@ -132,7 +132,7 @@ def fast_retransmit(package):
 
 
 def duplicates_are_bare(package):
-    """What brings data is no duplicate, and ends a row of them."""
+    """A segment with data is not a duplicate, and ends a row of them."""
     end = flying(package)
     end.acknowledge(1172)
     end.acknowledge(1172)
@@ -204,7 +204,7 @@ def window(package):
 
 
 def karn_sample(package):
-    """What fast retransmit has sent twice is not timed: the estimate stays.
+    """Data that fast retransmit has sent twice are not timed: the estimate stays.
 
     Its first byte, 1172, is what is being timed when it is repeated.
     """
@@ -233,7 +233,7 @@ def karn_back_off(package):
 
 
 def karn_after_timeout(package):
-    """What is sent again after a time-out, by acknowledgements, is not timed either."""
+    """Data that acknowledgements trigger again after a time-out are not timed either."""
     end = flying(package)
     end.wait(3000)
     end.acknowledge(1708)
@@ -336,7 +336,7 @@ def overlap(package):
 
 
 def gaps(package):
-    """What is between two gaps is no more than it is."""
+    """Data between two gaps do not extend over the gaps."""
     end = End(package)
     end.hear(200, 100)
     end.hear(400, 100)
@@ -367,7 +367,7 @@ def numbered(environment):
 
 
 def repeated(machine, environment, until_s, reason):
-    """When it sends which attempts, in seconds, if nothing is heard."""
+    """Times of the attempts, in seconds, without any answer."""
     times = []
     while environment.now_ns <= until_s * 1000 * MS:
         numbers, timers = numbered(environment)
@@ -406,8 +406,8 @@ def answering(package):
     same(numbered(environment), ([], []), "answer")
 
 
-def asked_anew(package):
-    """A host that begins anew gets what is flooded from then on; its old request is void."""
+def asked_again(package):
+    """A host that starts again gets what is flooded from then on; its old request is void."""
     environment = Environment(lambda: 0.0)
     station = package.make_station(2, (), (), package.Parameters(jitter=0.0), environment)
     station.receive(package.machines.Open(2, 5, 1))
@@ -423,9 +423,9 @@ def asked_anew(package):
 
 
 JUDGES = (
-    *(first_timeout, stops, estimate, minimum, maximum, begins_anew, doubling),
+    *(first_timeout, stops, estimate, minimum, maximum, begins_again, doubling),
     *(nagle, nagle_off, slow_start, fast_retransmit, duplicates_are_bare, recovery, back_to_one),
     *(pause, window, karn_sample, karn_after_timeout, karn_back_off),
     *(delayed, carried, second_full_segment, at_once, overlap, gaps, stream, connecting, answering),
-    asked_anew,
+    asked_again,
 )

@@ -1,7 +1,6 @@
 """Defective machines of ``mobile``: the paper's errors, and those that found their way into drafts.
 
-Each is the package's own code with an edit or two. The letters are those of the schedules in
-``test_mobile_schedules.py``; An.x is line x of the paper's Algorithm n.
+Each is the package's own code with an edit or two. An.x is line x of the paper's Algorithm n.
 """
 
 import ast
@@ -131,7 +130,7 @@ MUTANTS = {
         ),
     ),
     "A1.2: a join empties the send buffer": (
-        "lost",
+        "I2",
         (
             "MobileHost.join", "self.leave_wanted = False",
             "self.leave_wanted = False; self.unacknowledged = {}",
@@ -223,9 +222,26 @@ MUTANTS = {
     ),
 }  # fmt: skip
 
-# A send buffer is never emptied by a join of a host that left by itself: it is empty already.
-# Those that were expelled show it, in ``test_mobile_lease.py``.
-LEASED = ("A1.2: a join empties the send buffer",)
+# Those that only runs with leases show, in which hosts are expelled. A send buffer is never emptied
+# by a join of a host that left by itself: it is empty already.
+LEASED = {
+    "A1.2: a join empties the send buffer": MUTANTS.pop("A1.2: a join empties the send buffer"),
+    "a host that knows no lease": ("ended", ("_has_lease", "not lease_ns", "True")),
+    "a lease is counted from the arrival of an acknowledgement": (
+        "ended",
+        (
+            "_on_ack", "self.confirmed_ns = max(...)",
+            "self.confirmed_ns = self.environment.now_ns",
+        ),
+    ),
+    "an expelled host gets no report": (
+        "restless", ("on_from_host", "self.tell_if_over(...)", ""),
+        ("on_host_ack", "self.tell_if_over(...)", ""),
+    ),
+    "a host expelled before it was in gets no report": (
+        "restless", ("_on_join", "session == memory.left", "False"),
+    ),
+}  # fmt: skip
 
 
 # Defects of the network around the machines, not of the machines.

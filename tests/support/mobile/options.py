@@ -1,4 +1,4 @@
-"""What the adversarial runs of ``mobile`` are like: a seed draws it."""
+"""Options of the adversarial runs of ``mobile``, drawn from a seed."""
 
 import random
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ MS = 1_000_000
 
 @dataclass(frozen=True)
 class Options:
-    """What a run is like; a seed draws it, and prints it when it fails."""
+    """Options of a run, drawn from a seed, and printed when it fails."""
 
     seed: int
     hosts: int = 5

@@ -1,8 +1,8 @@
 """An exact judge of ``mobile``: pasts as bit sets, stamps of stations, and who has what.
 
-It shares no code with the machines. It is told of broadcasts, stamps, joins and deliveries as they
-happen, and looks at the machines' state only for the invariants that speak of it (I4, I5, I6, I8,
-I9).
+It shares no code with the machines. It is notified of broadcasts, stamps, joins and deliveries as
+they happen, and looks at the machines' state only for the invariants that speak of it (I4, I5, I6,
+I8, I9).
 """
 
 import itertools
@@ -26,7 +26,7 @@ class Violation(Convicted):
 
 
 def watch_stamps(station, oracle):
-    """Have the oracle told of everything that a station stamps."""
+    """Notify the oracle of everything that a station stamps."""
     stamp = station.cell.disseminate
 
     def disseminate(message, *source):
@@ -37,7 +37,7 @@ def watch_stamps(station, oracle):
 
 
 class Oracle:
-    """What every host must and must not deliver."""
+    """The messages that every host must and must not deliver."""
 
     def __init__(self, hosts, stations):
         self.index = {}  # name of a message -> its number here

@@ -14,7 +14,7 @@ from precedes.protocols.mobile.station import MobileStation
 from tests.support.mobile.options import MS, draw, tree
 from tests.support.mobile.oracle import Oracle, Violation, watch_stamps
 
-REST_NS = 900_000 * MS  # a run that has not come to rest by then has stalled
+REST_NS = 900_000 * MS  # a run that has not quiesce by then has stalled
 REST_TRIALS, REST_TRIAL_NS = 300, 3000 * MS  # the same for runs that never fall silent
 
 DATAGRAM, WIRED, TIMER, MOVE, CRASH, RECOVER, BROADCAST, CHURN, REJOIN = range(9)
@@ -96,7 +96,7 @@ class World:
         heapq.heappush(self.heap, (self.now_ns + int(delay_ns), self.serial, event))
 
     def clock(self, node):
-        """What the clock of a host, or of ~station, shows."""
+        """The time on the clock of a host, or of ~station."""
         return int(self.now_ns * self.rates[node])
 
     def wait_ms(self, mean_ms):
@@ -260,7 +260,7 @@ class World:
             self._at_once(host, effect, sends)
         left = any(effect[0] == machines.LEFT for effect in effects)
         if left and machine.unacknowledged and (machines.EXPELLED,) not in effects:
-            raise Violation(f"left: host {host} has left before its messages were on their way")
+            raise Violation(f"left: host {host} has left before its messages were sent")
         self.oracle.check_host(host, machine, self.stations)
         if torn:
             sends = sends[: self.rng.randrange(len(sends) + 1)]

@@ -53,7 +53,7 @@ WAITING_MAX: Final = 1 << 14  # messages of a batch: more than any test broadcas
 
 @dataclass(frozen=True)
 class Parameters:
-    """How long broadcasts are collected."""
+    """The time for which broadcasts are collected."""
 
     collect_us: int = field(default=5000, metadata={"help": "time from a broadcast to its batch"})
 

@@ -10,7 +10,7 @@ ASSUMES = {"reliable", "unique"}
 
 @dataclass(frozen=True)
 class Parameters(spec.Parameters):
-    """Which error to make."""
+    """The error to make."""
 
     error: str = "none"
 
@@ -30,7 +30,7 @@ class Line3(Process):
 
 
 class ByMessage(Process):
-    """Lines 13 to 28 message by message as printed; what arrives advances, and triggers, others."""
+    """Lines 13 to 28 message by message, as published; an arrival advances and triggers others."""
 
     def receive(self, j, m_set):
         for m in m_set:

@@ -61,13 +61,13 @@ class Swarm:
         """The table, and the one command that runs the same again."""
         if not self.counts.total():
             return
-        terminalreporter.section("schedules by protocol and kind of fault")
+        terminalreporter.section("schedules")
         for line in self.counts.lines():
             terminalreporter.line(line)
         terminalreporter.line(f"the same again: {self.command()}")
 
     def command(self):
-        """What repeats exactly these schedules."""
+        """The command that repeats exactly these schedules."""
         protocol = self.options.swarm_protocol
         chosen = f" --swarm-protocol {protocol}" if protocol else ""
         if self.options.swarm_block is None:
@@ -79,7 +79,7 @@ class Swarm:
 
 
 def deadline_s(config):
-    """When no turn begins any more, by ``time.monotonic``."""
+    """The time after which no turn begins, by ``time.monotonic``."""
     given = getattr(config, "workerinput", vars(config.option))
     return given.get(DEADLINE, math.inf)
 

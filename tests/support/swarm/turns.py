@@ -1,4 +1,4 @@
-"""Which schedules a run of the swarm has: all of them, or a block that another name makes another.
+"""Schedules of a run of the swarm: all of them, or a block, which depends on its name.
 
 A turn is some schedules of one family. ``make swarm`` takes as many turns as there are schedules
 to run; a block takes the families in turns, round after round in an order and with seeds that its
@@ -14,7 +14,7 @@ from tests.support.swarm.families import FAMILIES, SHARES, Family, of_file
 
 SIZE_MAX = 250  # schedules of a turn of `make swarm`
 ENOUGH = 200  # schedules in which some break causal order if any do
-SEEDS = 1 << 40  # a block's first seeds are drawn from so many
+SEEDS = 1 << 40  # the first seed of a block is below this
 TURNS_PER_S = 4  # more than two processes can take
 
 
@@ -49,7 +49,7 @@ def block_turns(name, families):
 
 
 def turns(options):
-    """What the options of pytest ask for."""
+    """The selection by the options of pytest."""
     protocol = options.swarm_protocol
     families = [of_file(protocol)] if protocol else list(FAMILIES.values())
     if options.swarm_block is None:
