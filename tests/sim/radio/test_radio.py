@@ -262,6 +262,11 @@ def test_a_host_that_is_expelled_while_it_leaves_sends_its_messages_first(tmp_pa
     radio_schedules.check("mobile", 467481384723, tmp_path)
 
 
+def test_a_run_does_not_end_while_an_expelled_host_that_will_come_back_has_messages(tmp_path):
+    """It was expelled while it left, and is away: its messages are those of its next life."""
+    radio_schedules.check("mobile", 294944926999, tmp_path)
+
+
 LEAVING = Scenario(
     protocol="mobile", nodes=12, rate=30.0, duration_s=15.0, loss=0.1, seed=2,
     faults=(Fault("pause", node=3, at_s=4.0, for_s=3.0), Fault("crash", node=5, at_s=6.0)),

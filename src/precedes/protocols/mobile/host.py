@@ -146,7 +146,7 @@ class MobileHost:
 
     def is_quiet(self) -> bool:
         """Return whether nothing of this host is in flight or pending."""
-        return self.mode == OUT or (self.mode == IN and self.ok and not self.unacknowledged)
+        return not self.unacknowledged and (self.mode == OUT or (self.mode == IN and self.ok))
 
     def early_count(self) -> int:
         """Messages received and not yet delivered."""
