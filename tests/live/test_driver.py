@@ -128,6 +128,20 @@ async def test_records_wait_for_founders_that_were_not_met_yet():
     await end(made)
 
 
+async def test_the_wait_for_members_to_install_begins_with_the_view():
+    """The view is installed before the first tick: a clock that stands still suspects them all."""
+    made = Driver(Config(member=0, addresses=ADDRESSES, tier="interpreted"))
+    made.open(None)
+    lives = lives_of(made)
+    made.on_linked(1, lives[1])
+    founded = Founded(0, 1, lives[1], view(made, 1, (0, 1, 2)))
+    made.on_bodies(1, [(0, encode(founded))])
+    made._tick()
+    assert made.membership.agreement is not None
+    assert made.membership.agreement.suspects == set()
+    await end(made)
+
+
 async def test_nothing_is_broadcast_in_the_last_turn_of_an_epoch(monkeypatch):
     """A message of a callback in that turn would be in no report, and its number used again."""
     made, _ = driver(monkeypatch)

@@ -458,6 +458,7 @@ class Driver:
         try:
             ids_max = 2 * len(self.config.names) * self.config.window
             record = Data(epoch, body) if epoch else decode(body, ids_max=ids_max)
+            self.membership.advance(time.monotonic())
             self.membership.receive(life, record)
         except PeerError as error:
             self._refuse(peer, error)

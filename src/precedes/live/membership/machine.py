@@ -300,16 +300,21 @@ class Membership:
         self._handle(life, record)
         self._settle()
 
+    def advance(self, now_s: float) -> None:
+        """Set the clock: waits that begin with the next input count from this time."""
+        self._now_s = now_s
+        if self.agreement is not None:
+            self.agreement.now_s = now_s
+
     def tick(self, now_s: float) -> None:
         """Repeat what was not answered, and start what is due."""
-        self._now_s = now_s
+        self.advance(now_s)
         if self.role is Role.FOUNDING:
             self._create(self._founding.tick(now_s))
         elif self.role is Role.LEFT:
             if self.has_all_installed or now_s - self._decided_s >= self.timing.linger_s:
                 self._stop(Reason.LEFT)
         elif self.role is Role.MEMBER and self.agreement is not None:
-            self.agreement.now_s = now_s
             self._tick_member(self.agreement, now_s)
         self._settle()
 
