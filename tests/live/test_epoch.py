@@ -74,7 +74,7 @@ def test_stable_messages_are_dropped():
     for i in range(3):
         network.broadcast(i)
         network.settle()
-    assert all(len(epoch._deliveries) < 20 for epoch in network.epochs), "nothing is dropped"
+    assert all(len(epoch._turns) < 20 for epoch in network.epochs), "nothing is dropped"
 
 
 @pytest.mark.parametrize("can_end", [False, True])
@@ -84,7 +84,7 @@ def test_an_epoch_that_goes_on_after_a_crash_keeps_nothing(can_end):
     network.random_run(300, victims=[3])
     survivors = network.epochs[:3]
     assert all(network.delivered[:3])
-    kept = [bool(epoch._rows or epoch._deliveries) for epoch in survivors]
+    kept = [bool(epoch._turns) for epoch in survivors]
     assert any(kept) == can_end
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +17,25 @@ from precedes.errors import InternalError
 from precedes.live.member import arrays
 from precedes.live.member.effects import KIND_SHIFT, SOURCE_SHIFT
 from precedes.live.member.node import Node
-from precedes.live.member.output import Batch, Output
+from precedes.live.member.output import Batch, Output, table_of
 from precedes.live.membership.agreement import Report
 from precedes.live.membership.values import Id
 from precedes.model import EventKind
 
-# Rows and payloads are looked through for stable ones when there are more bytes, or twice those
-# that stayed.
-TRIM_BYTES: Final = 1 << 20
+# After this many more bytes of rows and payloads, those of stable messages are dropped. Memory that
+# was used a moment ago is still in the processor's cache, so dropping soon is faster than seldom.
+TRIM_BYTES: Final = 1 << 16
 OWN_EVENTS: Final = (int(EventKind.BROADCAST), int(EventKind.DELIVER))
 ROW: Final = 2  # words of a row: time, then kind, source and sequence
+
+
+class _Turn(NamedTuple):
+    """Output of a turn of the node, which is dropped as a whole."""
+
+    delivered: NDArray[np.int64]  # by position, messages that were delivered up to its end
+    rows: list[bytes]
+    contents: list[tuple[bytes, bytes]]  # of its batches
+    size_bytes: int
 
 
 class Epoch:
@@ -56,9 +65,7 @@ class Epoch:
         self._member_at = np.array(members, np.int64)
         self._base_at = np.array(bases, np.int64)
         self._can_end = can_end
-        self._rows: deque[bytes] = deque()
-        # Tables of delivered messages, with the bytes that they point into.
-        self._deliveries: deque[tuple[NDArray[np.int64], bytes]] = deque()
+        self._turns: deque[_Turn] = deque()
         self._size_bytes = 0
         self._trim_bytes = self._trim_at_bytes = trim_bytes
 
@@ -103,33 +110,28 @@ class Epoch:
         """Keep what may be needed to end the epoch."""
         for batch in output.deliveries:
             batch.epoch = self
-        if not self._can_end:
+        if not (self._can_end and output.trace):  # every event has a row
             return
-        for rows in output.trace:
-            self._rows.append(rows)
-            self._size_bytes += len(rows)
-        for batch in output.deliveries:
-            self._deliveries.append(batch.content)
-            self._size_bytes += len(batch.content[1])
+        contents = [batch.content for batch in output.deliveries]
+        size_bytes = sum(map(len, output.trace)) + sum(len(data) for _, data in contents)
+        delivered = self.node.member.known[:, arrays.DELIVERED].copy()
+        self._turns.append(_Turn(delivered, output.trace, contents, size_bytes))
+        self._size_bytes += size_bytes
         if self._size_bytes > self._trim_at_bytes:
             self._trim()
 
     def _trim(self) -> None:
-        """Drop the oldest rows and messages that all have consumed."""
-        stable = self._stable()
-        while self._rows and _is_stable(_words(self._rows[0]), stable):
-            self._size_bytes -= len(self._rows.popleft())
-        while self._deliveries and not _unstable(self._deliveries[0][0], stable).size:
-            self._size_bytes -= len(self._deliveries.popleft()[1])
-        self._trim_at_bytes = max(self._trim_bytes, 2 * self._size_bytes)
-
-    def _stable(self) -> NDArray[np.int64]:
-        return self.node.member.known[:, arrays.STABLE].copy()
+        """Drop the oldest turns if all have consumed everything up to their ends."""
+        stable = self.node.member.known[:, arrays.STABLE]
+        while self._turns and (self._turns[0].delivered <= stable).all():
+            self._size_bytes -= self._turns.popleft().size_bytes
+        self._trim_at_bytes = self._size_bytes + self._trim_bytes
 
     def report(self) -> Report:
         """The state of the node, which has stopped. InternalError if it skipped a message."""
-        stable = self._stable()
-        words = np.concatenate([np.zeros(0, np.int64), *map(_words, self._rows)])
+        stable = self.node.member.known[:, arrays.STABLE].copy()
+        chunks = [_words(rows) for turn in self._turns for rows in turn.rows]
+        words = np.concatenate([np.zeros(0, np.int64), *chunks])
         kind, source, sequence = _parts(words)
         is_kept = np.isin(kind, OWN_EVENTS) & (sequence > stable[source])
         source, sequence = source[is_kept], sequence[is_kept]
@@ -140,8 +142,10 @@ class Epoch:
             name = self.node.protocol.name
             raise InternalError(f"protocol {name} delivered messages of one sender out of sequence")
         bodies: dict[Id, bytes] = {}
-        for table, data in self._deliveries:
-            for at, number, first, end in table[_unstable(table, stable)].tolist():
+        for rows, data in (content for turn in self._turns for content in turn.contents):
+            table = table_of(rows)
+            is_unstable = table[:, arrays.SEQUENCE] > stable[table[:, arrays.SOURCE]]
+            for at, number, first, end in table[is_unstable].tolist():
                 bodies[at, number] = data[first:end]
         me = self.node.settings.member
         bodies |= {(me, number): payload for number, payload in self.node.unstable()}
@@ -173,14 +177,3 @@ def _parts(words: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
     """Kind, source and sequence of each row."""
     source = words >> SOURCE_SHIFT & (1 << KIND_SHIFT - SOURCE_SHIFT) - 1
     return words >> KIND_SHIFT, source, words & (1 << SOURCE_SHIFT) - 1
-
-
-def _is_stable(words: NDArray[np.int64], stable: NDArray[np.int64]) -> bool:
-    """Return whether all events in these rows are of stable messages, or of none that counts."""
-    kind, source, sequence = _parts(words)
-    return bool(((sequence <= stable[source]) | ~np.isin(kind, OWN_EVENTS)).all())
-
-
-def _unstable(table: NDArray[np.int64], stable: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The rows of messages that some member has not consumed."""
-    return np.flatnonzero(table[:, arrays.SEQUENCE] > stable[table[:, arrays.SOURCE]])

@@ -89,9 +89,10 @@ STABLE: Final = 2  # messages of it that all are known to have consumed
 FINISHED: Final = 3  # whether it will broadcast nothing more
 GONE: Final = 4  # whether it has crashed in this epoch
 PARENT: Final = 5  # the member that gets the counts of its consumed messages
-FORGOTTEN: Final = 6  # messages of it that are no longer kept here (mesh)
+FORGOTTEN: Final = 6  # messages of it whose fields are no longer kept here (mesh)
 LAGGARD: Final = 7  # the member below here with the fewest consumed of its messages
-KNOWN_WORDS: Final = 8
+DELIVERED: Final = 8  # messages of it that were delivered here, or broadcast by this member
+KNOWN_WORDS: Final = 9
 
 # Places in ``host.registers`` after the contract's own.
 SEGMENTS: Final = contract.REGISTERS  # segments to be handled
@@ -193,7 +194,7 @@ class Member(NamedTuple):
     report: Int64s
     trace: Int64s  # rows of time, and kind, source and sequence in one word
     known: Int64s
-    kept: Int32s  # source, sequence modulo the window -> slot (mesh)
+    kept: Int32s  # source, sequence modulo two windows -> slot with its fields (mesh)
     consumed_behind: Int32s  # peer, source -> what it and those behind it have consumed
     lag: Int32s  # peer, source -> the member behind it that has consumed the least
     last_sent: Int32s  # peer, source -> the last count sent to it: of consumed or stable messages

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from precedes import compiled, contract
+from precedes.compiled import ZERO
 from precedes.live.member import arrays, records, store
 from precedes.live.member.arrays import DONE, FLUSH, Member
 from precedes.model import EventKind
@@ -246,8 +247,11 @@ def hand_out(member: Member, slot: int) -> None:
     registers = member.host.registers
     first = registers[arrays.DELIVERED_BYTES]
     row = member.delivery[registers[arrays.DELIVERIES]]
-    row[arrays.SOURCE] = member.host.source_of(slot)
-    row[arrays.SEQUENCE] = member.host.sequence_of(slot)
+    source, sequence = member.host.source_of(slot) + ZERO, member.host.sequence_of(slot) + ZERO
+    row[arrays.SOURCE] = source
+    row[arrays.SEQUENCE] = sequence
+    known = member.known[source]
+    known[arrays.DELIVERED] = max(known[arrays.DELIVERED], sequence)
     row[arrays.FIRST_BYTE] = first
     row[arrays.LAST_BYTE] = store.copy_payload(member, slot, member.delivered, first)
     registers[arrays.DELIVERED_BYTES] = row[arrays.LAST_BYTE]

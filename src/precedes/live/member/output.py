@@ -35,6 +35,11 @@ class Epoch(Protocol):
         """Rows that begin with position and sequence, with names instead."""
 
 
+def table_of(rows: bytes) -> NDArray[np.int64]:
+    """Rows of deliveries as a table."""
+    return np.frombuffer(rows, np.int64).reshape(-1, arrays.DELIVERY_WORDS)
+
+
 class Batch:
     """Messages delivered together, in order: iterate over them, or take a whole column.
 
@@ -99,9 +104,9 @@ class Batch:
         return [data[begin:end] for begin, end in places]
 
     @property
-    def content(self) -> tuple[NDArray[np.int64], bytes]:
-        """Positions and sequences of all messages, with the bytes of their payloads."""
-        return self._whole(), self._data
+    def content(self) -> tuple[bytes, bytes]:
+        """Rows of all messages with positions and sequences, and the bytes of their payloads."""
+        return self._rows, self._data
 
     def counts(self, members: int) -> NDArray[np.int64]:
         """The number of messages from each position."""
@@ -109,10 +114,7 @@ class Batch:
 
     def _table(self) -> NDArray[np.int64]:
         """The rows of the remaining messages."""
-        return self._whole()[self._first :]
-
-    def _whole(self) -> NDArray[np.int64]:
-        return np.frombuffer(self._rows, np.int64).reshape(-1, arrays.DELIVERY_WORDS)
+        return table_of(self._rows)[self._first :]
 
     def _named(self) -> NDArray[np.int64]:
         return self._table() if self.epoch is None else self.epoch.named(self._table())

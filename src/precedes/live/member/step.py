@@ -100,6 +100,7 @@ def _broadcast(member: Member, state: Any, position: int) -> int:
     store.keep_payload(member, slot, member.input, position, size_bytes)
     registers[arrays.OWN_SEQUENCE] = sequence
     member.known[me, arrays.RECEIVED] = sequence
+    member.known[me, arrays.DELIVERED] = sequence
     if member.setting[arrays.ROUTE] == arrays.DIRECT:
         store.keep_until_stable(member, me, sequence, slot)
     if is_echoed:
