@@ -9,6 +9,7 @@ import pytest
 from precedes.errors import InternalError, UserError
 from precedes.live.member import arrays, effects, records
 from precedes.live.member.node import Node, Settings
+from precedes.parts import pool
 from tests.support.groups import group_of, take
 from tests.support.network import Network
 
@@ -125,6 +126,21 @@ async def test_a_loop_of_broadcasts_lets_others_run(many):
                 await one.broadcast(payload)
         assert turns >= 5, "there was credit for all of them"
         assert await one.broadcast(b"") == (0, 41)
+
+
+@pytest.mark.parametrize("protocol", ["vector", "hashed"])
+def test_payloads_are_freed_before_messages_are_stable(protocol):
+    """An epoch keeps them until its end; the fields stay, and ``happened_before`` reads them."""
+    network = Network(protocol, 3, seed=1)
+    network.consume = lambda i, message: None  # nothing becomes stable
+    for i in (0, 1):
+        network.broadcast(i, bytes(300))
+        network.settle()
+    for node in network.nodes:
+        assert node.counts()["messages_kept"] == 2, "its fields are gone"
+        assert node.member.blocks.mark[pool.COUNT] == 0, "a payload is still there"
+        if protocol == "vector":
+            assert node.happened_before((0, 1), (1, 1))
 
 
 async def test_the_last_number_of_a_message():

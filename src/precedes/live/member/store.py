@@ -55,23 +55,38 @@ def new_message(member: Member, source: int, sequence: int) -> int:
 
 @compiled.function(inline=False)
 def end_reference(member: Member, slot: int) -> None:
-    """End one reference; the last one frees the slot and its payload."""
-    member.message[slot, arrays.REFERENCES] -= 1
-    if member.message[slot, arrays.REFERENCES] > 0:
+    """End one reference; the last one frees the slot.
+
+    The payload is freed with the reference before, if the last one only keeps the fields.
+    """
+    message = member.message[slot]
+    message[arrays.REFERENCES] -= 1
+    if message[arrays.REFERENCES] > 1:
         return
-    block = member.message[slot, arrays.FIRST_BLOCK]
+    source, sequence = member.host.source_of(slot) + ZERO, member.host.sequence_of(slot) + ZERO
+    if message[arrays.REFERENCES] == 0:
+        _free_payload(member, slot)
+        remove(member.name, name_of(source, sequence))
+        pool.give_back(member.slots, slot)
+    elif member.kept[source, sequence % member.kept.shape[1]] == slot:
+        _free_payload(member, slot)
+
+
+@compiled.function(inline=False)
+def _free_payload(member: Member, slot: int) -> None:
+    message = member.message[slot]
+    block = message[arrays.FIRST_BLOCK]
     while block != NONE:
         following = member.blocks.link[block]
         pool.give_back(member.blocks, block)
         block = following
-    host = member.host
-    remove(member.name, name_of(host.source_of(slot), host.sequence_of(slot)))
-    pool.give_back(member.slots, slot)
+    message[arrays.FIRST_BLOCK] = NONE
+    message[arrays.PAYLOAD_BYTES] = 0
 
 
 @compiled.function(inline=False)
 def keep_until_stable(member: Member, source: int, sequence: int, slot: int) -> None:
-    """Keep a message in case its source is lost: one more reference."""
+    """Keep the fields of a message, for ``happened_before``: one more reference."""
     place = sequence % member.kept.shape[1]
     if member.kept[source, place] != NONE:
         # At least a window older: stable, although this step has not forgotten it yet.
@@ -83,7 +98,7 @@ def keep_until_stable(member: Member, source: int, sequence: int, slot: int) -> 
 
 @compiled.function(inline=False)
 def forget_stable(member: Member, source: int) -> None:
-    """Release the messages of a source that all have consumed."""
+    """Release the fields of messages of a source that all have consumed."""
     known = member.known[source]
     while known[arrays.FORGOTTEN] < known[arrays.STABLE]:
         known[arrays.FORGOTTEN] += 1
