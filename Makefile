@@ -56,7 +56,7 @@ docs: $(READY)
 	@$(BIN)/python -m tools.site
 
 bench: $(READY)
-	@for question in run start audit vcube bundled mobile dcs pipeline live view; do \
+	@for question in run start audit vcube bundled mobile dcs pipeline live pause view; do \
 	  $(BIN)/python bench/$$question.py --record || failed=1; done; exit $${failed:-0}
 
 swarm: $(READY)
