@@ -23,7 +23,7 @@ from precedes.live.membership.values import Id
 from precedes.model import EventKind
 
 # After this many more bytes of rows and payloads, those of stable messages are dropped. Memory that
-# was used a moment ago is still in the processor's cache, so dropping soon is faster than seldom.
+# was used a moment ago is still in the processor's cache, which makes it faster to drop them often.
 TRIM_BYTES: Final = 1 << 16
 OWN_EVENTS: Final = (int(EventKind.BROADCAST), int(EventKind.DELIVER))
 ROW: Final = 2  # words of a row: time, then kind, source and sequence
