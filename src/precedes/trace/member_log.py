@@ -7,15 +7,24 @@ that of a killed member. A row of the kind ``VIEW`` is not an event: its source 
 leaves the writer's view from then on, maybe the writer, and its sequence is 1 if that one left, or
 0.
 
+A log is that of one life of a process: the member's number is its uid less 1, and a process that
+starts again, or joins again, opens another log under another number. ``members`` in the header is
+the number of members known at that time; logs of higher numbers may be added. ``name`` and ``life``
+(hexadecimal) are those of the member; older logs lack them.
+
 The views themselves are JSON lines in a file next to it (``member-0000.views``), one for each view
-that the member installs and one for the view that it leaves with:
+that the member installs, one for the view that it leaves with, and one for the state that it begins
+with if it joins a running group:
 
 - ``rows``: events in the log before it, without rows of the kind ``VIEW``.
-- ``kind``: ``view`` or ``leave``. ``epoch`` and ``group`` (hexadecimal) of the view.
+- ``kind``: ``view``; ``leave``; ``learning``, a view that the member installs before it has the
+  state of the group; or ``state``. ``epoch`` and ``group`` (hexadecimal) of the view.
 - ``uid`` of the writer. ``entries``: uid, name and life (hexadecimal) of each member, by position.
 - ``counts``: for each uid of this epoch or the one before, how many of its messages count as
   delivered when this epoch begins; null where views end no epoch, and for a member that left
-  without the last messages. The source of a row is its sender's uid less 1.
+  without the last messages. The source of a row is its sender's uid less 1. In a ``state``: how
+  many of its messages the state contains, for each uid of that epoch; of uids that ended earlier it
+  contains all that count. Rows after it are of the messages beyond it.
 
 An unfinished line at the end is that of a killed member.
 
@@ -27,12 +36,13 @@ may depend on. The status is written again at the end, in place: a full disk can
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import struct
 import time
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +59,7 @@ HEADER_BYTES: Final = 1024
 ROW_BYTES: Final = 16
 KIND_SHIFT: Final = 56
 SOURCE_SHIFT: Final = 32
+SEQUENCES: Final = 1 << 31
 SUFFIX: Final = ".events"
 VIEWS_SUFFIX: Final = ".views"
 
@@ -58,6 +69,8 @@ OPEN: Final = 0  # running, or killed
 ENDED: Final = 1  # all deliverable messages were delivered
 LEFT: Final = 2  # ended before the others, or excluded
 BROKEN: Final = 3  # rows are missing: the disk was full
+
+VIEW_KINDS: Final = ("view", "leave", "learning", "state")
 
 # Rows are buffered up to this size unless an own message is sent: until then no other member can
 # depend on the deliveries of this one.
@@ -194,6 +207,90 @@ class MemberLog(NamedTuple):
     views: Views
 
 
+Log = TypeVar("Log", DecodedRows, MemberLog)
+
+
+class ViewLine(NamedTuple):
+    """A line about a view, or about the state that a member begins with."""
+
+    rows: int
+    kind: str
+    epoch: int
+    group: str
+    uid: int
+    entries: tuple[tuple[int, str, str], ...]  # uid, name and life
+    counts: dict[int, int] | None  # by uid
+
+    @classmethod
+    def parse(cls, line: dict[str, Any]) -> ViewLine:
+        """The line as values; ValueError, TypeError or the like if it is damaged."""
+        counts = line["counts"]
+        parsed = cls(
+            rows=int(line["rows"]),
+            kind=str(line["kind"]),
+            epoch=int(line["epoch"]),
+            group=str(line["group"]),
+            uid=int(line["uid"]),
+            entries=tuple((int(uid), str(name), str(life)) for uid, name, life in line["entries"]),
+            counts=None if counts is None else {int(uid): int(n) for uid, n in counts.items()},
+        )
+        if parsed.kind not in VIEW_KINDS or (parsed.kind == "state" and counts is None):
+            raise ValueError(parsed.kind)
+        uids = [parsed.uid, *(parsed.counts or ()), *(uid for uid, _, _ in parsed.entries)]
+        if parsed.rows < 0 or min(uids) < 1 or max(uids) > NODES_MAX:
+            raise ValueError(parsed.rows, uids)
+        if not all(0 <= count < SEQUENCES for count in (parsed.counts or {}).values()):
+            raise ValueError(parsed.counts)
+        return parsed
+
+    def __str__(self) -> str:
+        return f"{'left with' if self.kind == 'leave' else 'installed'} view {self.epoch}"
+
+
+class Joins(NamedTuple):
+    """Rows of the kind JOIN that a log lacks, a column each: the states in the lines about views.
+
+    The first of a state is empty, with the member itself and 0; the others name a source and how
+    many of its messages the state contains.
+    """
+
+    row: NDArray[np.int64]  # number of events in the log before it
+    source: NDArray[np.int32]
+    sequence: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, rows: list[tuple[int, int, int]]) -> Joins:
+        """The columns of these rows."""
+        row, source, sequence = np.array(rows, np.int64).reshape(-1, 3).T
+        return cls(row.copy(), source.astype(np.int32), sequence.astype(np.int32))
+
+    def between(self, first: int, last: int) -> Joins:
+        """Those after ``first`` events and before ``last``, counted from ``first``."""
+        low, high = np.searchsorted(self.row, (first, last))
+        part = slice(low, high)
+        return Joins(self.row[part] - first, self.source[part], self.sequence[part])
+
+    def after(self, count: int) -> Joins:
+        """Those after the first ones."""
+        return Joins(self.row[count:], self.source[count:], self.sequence[count:])
+
+
+def with_joins(log: Log, joins: Joins) -> Log:
+    """The rows of a log, or a part of it, with these between them, at the time of the next row."""
+    if not joins.row.size:
+        return log
+    size = log.kind.size
+    at = np.minimum(joins.row, size)
+    time_ns = np.append(log.time_ns, log.time_ns[-1:] if size else 0)
+    changed = log._replace(
+        time_ns=np.insert(log.time_ns, at, time_ns[at]),
+        kind=np.insert(log.kind, at, np.int8(EventKind.JOIN)),
+        source=np.insert(log.source, at, joins.source),
+        sequence=np.insert(log.sequence, at, joins.sequence),
+    )
+    return changed
+
+
 def read_member_log(path: Place) -> MemberLog:
     """One log; UserError if the file is not one."""
     path = Address.of(path)
@@ -206,8 +303,7 @@ def read_member_log(path: Place) -> MemberLog:
 
 def read_views(path: Place) -> list[dict[str, Any]] | None:
     """The lines about views next to a log; None if the log has no file of them."""
-    path = Address.of(path)
-    views = path.parent / f"{path.stem}{VIEWS_SUFFIX}"
+    views = _views_of(Address.of(path))
     if not views.is_file():
         return None
     whole, _, _ = _read(views).rpartition(b"\n")
@@ -215,6 +311,30 @@ def read_views(path: Place) -> list[dict[str, Any]] | None:
         return [json.loads(line) for line in whole.splitlines()]
     except ValueError:
         raise UserError(f"{views} is damaged: a line is not JSON") from None
+
+
+def views_bytes(path: Place) -> int:
+    """Size of the file of views next to a log; 0 if there is none."""
+    views = _views_of(Address.of(path))
+    return views.size_bytes() if views.is_file() else 0
+
+
+def _views_of(path: Address) -> Address:
+    return path.parent / f"{path.stem}{VIEWS_SUFFIX}"
+
+
+def view_lines(path: Place) -> list[ViewLine] | None:
+    """``read_views``, parsed; UserError if a line is damaged."""
+    lines = read_views(path)
+    if lines is None:
+        return None
+    try:
+        parsed = [ViewLine.parse(line) for line in lines]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise UserError(f"{path} has damaged lines about views next to it") from None
+    if any(after.rows < before.rows for before, after in itertools.pairwise(parsed)):
+        raise UserError(f"{path} has damaged lines about views next to it: rows decrease")
+    return parsed
 
 
 def read_header(path: Place) -> dict[str, Any] | None:
@@ -242,6 +362,9 @@ def _decode_header(data: bytes, path: Place) -> dict[str, Any]:
         raise UserError(f"{path} is not a log of a member: its header is damaged")
     if not 0 <= member < members <= NODES_MAX:
         raise UserError(f"{path} claims to be of member {member} of {members}")
+    texts = [about.get(key, "") for key in ("name", "life")]
+    if not all(isinstance(text, str) for text in texts):
+        raise UserError(f"{path} is not a log of a member: its header is damaged")
     return {**about, "member": member, "members": members, "status": data[STATUS_AT]}
 
 

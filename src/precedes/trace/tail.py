@@ -9,8 +9,9 @@ message has its number from its broadcast on; a delivery that is read earlier ha
 whose message is known later. Names are kept permanently, about 200 bytes each.
 
 ``_MemberTail`` follows the logs that the members of a live group write into a directory. A member
-that starts later is awaited; a row that is half written is left for later; a member that was
-restarted has begun its log again, so that its earlier rows are lost: a UserError. The group has
+that starts later is awaited; one that joins adds a log, with the state that it begins with; a row
+that is half written is left for later; a log that begins again has lost its earlier rows: a
+UserError. The group has
 ended when all members have, or some have and nothing has been written for a while: a member that
 was killed leaves no mark.
 """
@@ -39,7 +40,13 @@ from precedes.trace.arrays import repeated, strings, to_arrow
 from precedes.trace.dialect import ONE_RUN, Dialect, Notes
 from precedes.trace.formats import jsonl, tables
 from precedes.trace.formats.text import BLOCK_BYTES, LINE_BYTES_MAX, Block
-from precedes.trace.members import holds_member_logs, read_members
+from precedes.trace.members import (
+    Ends,
+    are_of_one_group,
+    has_begun,
+    holds_member_logs,
+    read_members,
+)
 from precedes.trace.opening import TEXT
 from precedes.trace.rows import JUDGED, History
 from precedes.trace.schema import EVENTS
@@ -164,6 +171,7 @@ class Tail(ABC):
     title: str
     options: Mapping[str, Any]
     is_closed: bool  # all nodes are known before the first row
+    has_states: bool = False  # a node that appears later begins with a state
     nodes: int = 0  # number of known nodes
 
     @property
@@ -636,7 +644,7 @@ JUDGED_KINDS: Final = np.array(sorted(JUDGED.values()), np.int8)
 class _MemberTail(Tail):
     """All members' logs as one growing log; the nodes are the members."""
 
-    is_closed = True
+    has_states = True
 
     def __init__(self, directory: Path) -> None:
         self.title = str(directory)
@@ -646,28 +654,53 @@ class _MemberTail(Tail):
         self._about: dict[int, dict[str, Any]] = {}
         self._status: dict[int, int] = {}
         self._sent: dict[int, int] = {}
+        self._lines: dict[int, list[member_log.ViewLine]] = {}
+        self._lines_bytes: dict[int, int] = {}
+        self._events: dict[int, int] = {}  # that were read
+        self._joins: dict[int, int] = {}  # rows of states that were added to them
+        self._find()
+
+    @property
+    def is_closed(self) -> bool:  # type: ignore[override]
+        """Return whether nobody can join: logs of such groups name no life."""
+        return bool(self._about) and not any("life" in about for about in self._about.values())
 
     def read(self, *, resting: Collection[int] = ()) -> Rows | None:
         """New rows of all members that are not paused."""
         self._find()
         before = self._read_bytes()
-        rows = [self._read_of(m) for m in sorted(self._files) if m not in resting]
+        logs = {m: self._read_of(m) for m in sorted(self._files) if m not in resting}
+        # A state's line is written before the rows after it, and after the lines of all views
+        # whose members it counts: read in this order, none is missing.
+        self._read_lines()
+        ends = Ends(line for lines in self._lines.values() for line in lines)
+        rows = [self._rows(member, log, ends) for member, log in logs.items()]
         if self._read_bytes() == before:
             return None
         return Rows(*map(np.concatenate, zip(NO_ROWS, *rows, strict=True)))
 
     def _read_bytes(self) -> int:
-        return sum(file.offset for file in self._files.values())
+        return sum(file.offset for file in self._files.values()) + sum(self._lines_bytes.values())
+
+    def _read_lines(self) -> None:
+        """Read the lines about views again where there are new ones."""
+        for member, file in self._files.items():
+            size = member_log.views_bytes(file.path)
+            if size != self._lines_bytes.get(member, 0):
+                self._lines[member] = member_log.view_lines(file.path) or []
+                self._lines_bytes[member] = size
 
     def written_bytes(self) -> int:
         """Size of all members' logs now."""
         self._find()
-        return sum(file.written_bytes() for file in self._files.values())
+        files = self._files.values()
+        return sum(file.written_bytes() + member_log.views_bytes(file.path) for file in files)
 
     def end(self) -> End:
         """The end of the log, if this is it."""
-        crashed = [m for m in range(self.nodes) if self._status.get(m) != member_log.ENDED]
-        return End(len(crashed) < self.nodes, crashed)
+        ended = {m for m, status in self._status.items() if status == member_log.ENDED}
+        ended = {m for m in ended if has_begun(self._lines.get(m, ()))}
+        return End(bool(ended), [m for m in range(self.nodes) if m not in ended])
 
     def is_over(self, *, quiet_s: float) -> bool:
         """Return whether no more rows will come, after this time without one."""
@@ -682,7 +715,7 @@ class _MemberTail(Tail):
 
     def rewind(self) -> None:
         """Start again from the beginning of the logs."""
-        self._sent = {}
+        self._sent, self._events, self._joins = {}, {}, {}
         for file in self._files.values():
             file.rewind()
 
@@ -696,6 +729,8 @@ class _MemberTail(Tail):
             "nodes": self.nodes,
             "files": {str(member): file.pack() for member, file in self._files.items()},
             "sent": {str(member): count for member, count in self._sent.items()},
+            "events": {str(member): count for member, count in self._events.items()},
+            "joins": {str(member): count for member, count in self._joins.items()},
             "started": {str(m): about["started_unix_ns"] for m, about in self._about.items()},
         }
 
@@ -707,7 +742,10 @@ class _MemberTail(Tail):
             if self._about.get(member, {}).get("started_unix_ns") != about["started"][name]:
                 raise UserError(f"{self.title} is not the log that was followed: start over")
             self._files[member].unpack(place)
-        self._sent = {int(member): count for member, count in about["sent"].items()}
+        self._sent, self._events, self._joins = (
+            {int(member): count for member, count in about[name].items()}
+            for name in ("sent", "events", "joins")
+        )
 
     def _find(self) -> None:
         """Look for members that have begun their logs."""
@@ -725,13 +763,13 @@ class _MemberTail(Tail):
         if member in self._files:
             raise UserError(f"{self._directory} holds two logs of member {member}")
         first = next(iter(self._about.values()), about)
-        if any(about.get(key) != first.get(key) for key in ("members", "group", "protocol")):
+        if not are_of_one_group(first, about):
             raise UserError(f"{self._directory} holds logs of different groups: {path}")
-        self.nodes = about["members"]
+        self.nodes = max(self.nodes, about["members"])
         self._files[member] = _GrowingFile(path)
         self._about[member] = about
 
-    def _read_of(self, member: int) -> Rows:
+    def _read_of(self, member: int) -> member_log.DecodedRows:
         file = self._files[member]
         now = member_log.read_header(file.path)
         if now is None or now["started_unix_ns"] != self._about[member]["started_unix_ns"]:
@@ -751,9 +789,17 @@ class _MemberTail(Tail):
         data = file.read(READ_BYTES)
         data = data[: len(data) // member_log.ROW_BYTES * member_log.ROW_BYTES]
         file.advance(data)
-        return self._rows(member, member_log.decode_rows(data, file.path))
+        return member_log.decode_rows(data, file.path)
 
-    def _rows(self, member: int, log: member_log.DecodedRows) -> Rows:
+    def _rows(self, member: int, log: member_log.DecodedRows, ends: Ends) -> Rows:
+        first = self._events.get(member, 0)
+        self._events[member] = first + log.kind.size
+        joins = ends.joins(self._lines.get(member, ()))
+        if joins.row.size:
+            # Those at the end may be followed by events of the next call, or by nothing.
+            due = joins.between(0, self._events[member] + 1).after(self._joins.get(member, 0))
+            self._joins[member] = self._joins.get(member, 0) + due.row.size
+            log = member_log.with_joins(log, due._replace(row=due.row - first))
         judged = np.isin(log.kind, JUDGED_KINDS)
         kind = log.kind[judged]
         sequence = log.sequence[judged].astype(np.int64)
@@ -761,9 +807,9 @@ class _MemberTail(Tail):
         bare = ((kind != EventKind.BROADCAST) & (kind != EventKind.DELIVER)) & (sequence == 0)
         message[bare | (kind == EventKind.CRASH) | (kind == EventKind.LEAVE)] = NO_MESSAGE
         sent = message[kind == EventKind.BROADCAST]
-        first = _message_of(member, self._sent.get(member, 0) + 1)
+        next_one = _message_of(member, self._sent.get(member, 0) + 1)
         self._sent[member] = self._sent.get(member, 0) + sent.size
-        if not np.array_equal(sent, first + np.arange(sent.size)):
+        if not np.array_equal(sent, next_one + np.arange(sent.size)):
             raise UserError(
                 f"{self._files[member].path} is damaged: member {member}'s broadcasts are not "
                 "numbered one by one"
@@ -795,6 +841,12 @@ class MemberFile:
         self._member = about["member"]
         if self.offset == 0:
             return self._file.read(member_log.HEADER_BYTES)
+        lines = member_log.view_lines(self.path) or ()
+        if any(line.kind == "state" for line in lines):
+            raise UserError(
+                f"{self.path} begins with a state, which depends on other logs: audit the whole "
+                "directory as one log"
+            )
         data = self._file.read(READ_BYTES)
         return data[: len(data) // member_log.ROW_BYTES * member_log.ROW_BYTES]
 

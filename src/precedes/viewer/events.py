@@ -39,7 +39,7 @@ KIND_NUMBERS: Final = {**KINDS, schema.EDGE: EDGE}
 UNTIMED: Final = np.iinfo(np.int64).min
 NO_MESSAGE: Final = -1
 KEPT_ROWS: Final = 4_000_000  # 29 bytes each
-VIEWS: Final = ("excluded", "left")  # reasons why a member is not in a node's view
+VIEWS: Final = ("excluded", "left", "joined")  # changes of a member in a node's view
 BATCH_ROWS: Final = 1 << 17
 SEQ_BITS: Final = 32
 COLUMNS: Final = ["run_id", "node", "local_seq", "time_us", "kind", "source", "seq"]
@@ -87,6 +87,7 @@ class Events(ABC):
     timed: bool = True  # False: ``give_depths`` has put steps in place of times
     tells_waits: bool = False  # what was delivered without a reception did not wait
     nodes: list[str]
+    labels: list[str] | None = None  # of lanes, if not the nodes' names
     replaces_names: bool  # messages have names of their own
 
     def __init__(self) -> None:
@@ -150,7 +151,8 @@ class Events(ABC):
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.nodes)}
+        labels = {label: number for number, label in enumerate(self.labels or ())}
+        return labels | {name: number for number, name in enumerate(self.nodes)}
 
 
 class TraceEvents(Events):
@@ -174,6 +176,9 @@ class TraceEvents(Events):
         # A radio's rows say nothing of arrivals; others leave out only those without a wait.
         self.tells_waits = "stations" not in str(self.scenario.get("parameters"))
         self.marks = _marks(about.get("marks"), len(self.nodes))
+        labels = about.get("labels")  # of members with names
+        if isinstance(labels, list) and len(set(map(str, labels))) == len(self.nodes):
+            self.labels = [str(label) for label in labels]
         self._sent = np.zeros(len(self.nodes), np.int64)
 
     def _read(self) -> Iterator[Chunk]:

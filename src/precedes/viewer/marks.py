@@ -54,7 +54,7 @@ def marks_of(
     marks = [*({**mark._asdict(), "with": []} for mark in recorded), *marks]
     inside = [m for m in marks if m["time_us"] is not None and from_us <= m["time_us"] <= to_us]
     inside.sort(key=lambda mark: (mark["time_us"], mark["node"]))
-    return [_described(mark) for mark in inside[:MARKS_MAX]]
+    return [_described(mark, events.labels) for mark in inside[:MARKS_MAX]]
 
 
 def _goes_on(changes: Chunk, at: int) -> bool:
@@ -89,12 +89,15 @@ _WORDS: Final = {
     "join": "joined",
     "recover": "came back",
     "handoff": "moved to station {other}",
-    **{how: f"{{other}} is out of the view ({how})" for how in VIEWS},
+    "joined": "{other} is in the view (joined)",
+    **{how: f"{{other}} is out of the view ({how})" for how in ("excluded", "left")},
 }
 
 
-def _described(mark: dict[str, Any]) -> dict[str, Any]:
+def _described(mark: dict[str, Any], labels: list[str] | None) -> dict[str, Any]:
     other = mark.pop("other", None)
+    if labels is not None and mark["kind"] in VIEWS and other < len(labels):
+        other = labels[other]
     text = _WORDS[mark["kind"]].format(other=other)
     if mark["kind"] == "handoff" and other is None:
         text = "out of reach of all stations"

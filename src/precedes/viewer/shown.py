@@ -269,7 +269,7 @@ class _Drawn:
             "origin": events.title,
             "run": str(events.run_id),
             "protocol": events.protocol,
-            "lanes": [events.nodes[node] for node in self._lanes],
+            "lanes": [(events.labels or events.nodes)[node] for node in self._lanes],
             "has_time": events.timed,
             "time_note": self._time_note,
             "adjusted": adjusted,
@@ -350,7 +350,8 @@ class _Drawn:
     def _names(self) -> list[str] | None:
         events = self._events
         lanes = [int(self._lane_of[events.origin_of(key)[0]]) for key in self._keys]
-        if not events.replaces_names and page.NO_LANE not in lanes:
+        is_plain = not events.replaces_names and events.labels is None
+        if is_plain and page.NO_LANE not in lanes:
             return None
         return [events.name_of(key) for key in self._keys]
 
