@@ -11,10 +11,12 @@ from typing import Any, Final, overload
 from precedes.audit.report import WITNESSES, Report, Reports, report_on
 from precedes.audit.stages import Runner, Span, carry_out, cut_evenly
 from precedes.audit.work import Kept, Work, code_version, input_version, open_work
+from precedes.audit.views import with_views
 from precedes.errors import UserError, meant
 from precedes.model import Progress, part_of
 from precedes.stores import Place
 from precedes.trace.dialect import Dialect
+from precedes.trace.members import MemberRows
 from precedes.trace.opening import Readable, gathered, is_stored, open_rows
 from precedes.trace.rows import NoOrder, Rows
 from precedes.trace.source import ArrowTable, Log, Recorded, SparkTable
@@ -68,6 +70,8 @@ def audit(
     run and gives a ``Report``; all others give ``Reports``, a list. A trace in order is read piece
     by piece, in bounded memory; other logs are read into memory.
 
+    The views of a live group's members are checked with their logs (``check_views``).
+
     There are up to ``witnesses`` of each kind. ``work`` is a folder for partial results: the same
     call resumes from it, and ``fresh`` starts over. ``ranges`` is the number of parts that the
     nodes of a run are divided into; it changes the amount of work at a time, never the result.
@@ -113,7 +117,10 @@ def audit(
         for number, log in enumerate(logs):
             share = part_of(progress, number / len(logs), (number + 1) / len(logs))
             for rows in open_rows(log, format, dialect=dialect):
-                reports.append(audited(rows, kept, f"run-{len(reports)}", share))
+                report = audited(rows, kept, f"run-{len(reports)}", share)
+                if isinstance(rows, MemberRows):
+                    report = with_views(report, log)
+                reports.append(report)
             if share is not None:
                 share(1.0)
     return reports

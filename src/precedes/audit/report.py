@@ -54,7 +54,7 @@ VIOLATED: Final = Verdict.VIOLATED
 UNKNOWN: Final = Verdict.UNKNOWN
 
 WITNESSES: Final = 5
-APART: Final = ("has_end", "notes", "witnesses")  # fields without a column
+APART: Final = ("has_end", "notes", "view_findings", "witnesses")  # fields without a column
 WRONG: Final = ("violations", "lost", "duplicates", "phantom", "cycles")  # counts that are errors
 
 # Counts that make a run "violated", as singular and plural.
@@ -68,6 +68,8 @@ FINDINGS: Final = {
     ),
     "cycles": ("message in its own past", "messages in their own past"),
 }
+
+VIEWS: Final = ("finding about views", "findings about views")
 
 FIFO: Final = (
     "of these breaks the FIFO order of one sender, which TCP prevents",
@@ -84,6 +86,7 @@ class Report:
     are the violations that came before an earlier message of the same sender. ``unjudged`` are
     first deliveries, at the source too, of messages with a cycle in their past. ``skipped`` are
     lines that the reader of the log could not parse: they may have contained anything.
+    ``view_findings`` are sentences about the views of a live group (``views``).
     """
 
     origin: str
@@ -104,6 +107,7 @@ class Report:
     skipped: int = 0
     has_end: bool = field(default=False, compare=False)  # the log tells its end from a pause
     notes: tuple[str, ...] = ()
+    view_findings: tuple[str, ...] = ()
     witnesses: tuple[Witness, ...]
 
     def __str__(self) -> str:
@@ -272,6 +276,7 @@ def to_json(reports: Sequence[Report]) -> dict[str, Any]:
             for report in reports
             for witness in report.witnesses
         ],
+        "view_findings": [text for report in reports for text in report.view_findings],
     }
 
 
@@ -283,6 +288,8 @@ def to_text(reports: Sequence[Report]) -> str:
     headline, *more = _summary(reports)
     lines = [f"{combined_verdict(reports)}: {headline}", *(f"  {line}" for line in more)]
     lines += [f"  {text}" for text in other_findings({n: _total(reports, n) for n in FINDINGS})]
+    if views := sum(len(report.view_findings) for report in reports):
+        lines.append(f"  {_counted(views, *VIEWS)}")
     unjudged = _total(reports, "unjudged")
     if unjudged:
         counted = _counted(unjudged, "delivery", "deliveries")
@@ -300,6 +307,7 @@ def to_text(reports: Sequence[Report]) -> str:
         # Names come from the log, and may contain anything.
         details = [f"  {printable(note)}" for note in report.notes]
         details += [f"  - {printable(witness.sentence)}" for witness in report.witnesses]
+        details += [f"  - {printable(text)}" for text in report.view_findings]
         if details and len(reports) > 1:
             details.insert(0, _heading(report, reports))
         lines += details

@@ -240,8 +240,9 @@ class StandingPrinter:
     def show(self, standing: Standing) -> None:
         """Print a line, and the new witnesses."""
         report = standing.report
-        new = [w for w in report.witnesses if w.sentence not in self._sentences]
-        self._sentences |= {witness.sentence for witness in new}
+        sentences = [*(w.sentence for w in report.witnesses), *report.view_findings]
+        new = [sentence for sentence in sentences if sentence not in self._sentences]
+        self._sentences |= set(new)
         is_news = bool(new) or (report.verdict == "violated") != (self._verdict == "violated")
         self._verdict = report.verdict
         if self._is_brief and (standing.is_final or not is_news):
@@ -249,7 +250,7 @@ class StandingPrinter:
         if self._is_json:
             text = json.dumps({**as_json(standing), "precedes": made_by()})
         else:
-            lines = [f"  - {printable(witness.sentence)}" for witness in new]
+            lines = [f"  - {printable(sentence)}" for sentence in new]
             text = "\n".join([_as_line(standing), *lines])
         if text != self._last:
             self._last = text

@@ -105,6 +105,7 @@ def report_of(row: Mapping[str, Any]) -> Report:
         for one in row["witnesses"]
     )
     values = {"verdict": Verdict(row["verdict"]), "notes": tuple(row["notes"])}
+    values["view_findings"] = tuple(row["view_findings"])
     return Report(**{**row, **values, "witnesses": witnesses})
 
 

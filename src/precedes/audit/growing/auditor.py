@@ -100,7 +100,8 @@ class Auditor:
     """The audit of one growing log.
 
     ``nodes`` are known from the beginning if ``is_closed``; else more may appear, and nothing is
-    dropped before ``open_bytes`` are kept. ``room`` has the start sizes; rings grow up to
+    dropped before ``open_bytes`` are kept. With ``has_states``, one that appears after that begins
+    with a state, and needs what was dropped only if it delivers that. ``room`` has the start sizes; rings grow up to
     ``ring_max`` places. ``findings`` bounds a call of the kernel. ``patient`` is for the second
     reading after ``Forgotten``.
     """
@@ -110,6 +111,7 @@ class Auditor:
         *,
         nodes: int = 0,
         is_closed: bool = False,
+        has_states: bool = False,
         patient: bool = False,
         room: kernel.Room | None = None,
         ring_max: int = 0,
@@ -123,7 +125,7 @@ class Auditor:
     ) -> None:
         self.nodes = nodes
         self._node_label, self._message_label = node_label, message_label
-        self.is_closed = is_closed
+        self.is_closed, self.has_states = is_closed, has_states
         self.origin = origin
         self.run_id = run_id
         self.bytes_max = bytes_max
@@ -287,7 +289,7 @@ class Auditor:
     def _admit(self, nodes: int) -> None:
         if nodes == self.nodes:
             return
-        if self._state.registers[kernel.DROPPED]:
+        if self._state.registers[kernel.DROPPED] and not self.has_states:
             raise Forgotten(f"{self.origin}: a node appears after messages were dropped")
         self._state = kernel.with_more_nodes(self._state, nodes)
         self._read = np.concatenate((self._read, np.zeros(nodes - self.nodes, np.int64)))

@@ -6,6 +6,7 @@ log is rescanned with a larger window. Earlier findings remain.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
@@ -25,6 +26,7 @@ from precedes.audit.growing.auditor import (
 from precedes.audit.growing.kernel import BROADCAST, MASK, SHIFT
 from precedes.audit.logs import audit
 from precedes.audit.report import VIOLATED, WITNESSES
+from precedes.audit.views import with_views
 from precedes.audit.witness import Explainer, Known, Witness
 from precedes.errors import UserError
 from precedes.trace import History, arrays
@@ -170,6 +172,7 @@ class Follower:
         return Auditor(
             nodes=tail.nodes,
             is_closed=tail.is_closed,
+            has_states=tail.has_states,
             patient=self._patience > 0,
             room=room,
             open_bytes=self._open_bytes,
@@ -214,6 +217,9 @@ class Follower:
             history = replace(self.tail.history(), complete=complete)
             witnesses = audit(history, witnesses=self._witnesses).witnesses
             standing = replace(standing, report=replace(standing.report, witnesses=witnesses))
+        if self.tail.has_states:
+            with contextlib.suppress(UserError):  # a member's log is not there
+                return replace(standing, report=with_views(standing.report, self.tail.title))
         return standing
 
     def _unread(self) -> Iterator[Rows]:
