@@ -10,8 +10,8 @@ from typing import Any, Final, overload
 
 from precedes.audit.report import WITNESSES, Report, Reports, report_on
 from precedes.audit.stages import Runner, Span, carry_out, cut_evenly
-from precedes.audit.work import Kept, Work, code_version, input_version, open_work
 from precedes.audit.views import with_views
+from precedes.audit.work import Kept, Work, code_version, input_version, open_work
 from precedes.errors import UserError, meant
 from precedes.model import Progress, part_of
 from precedes.stores import Place

@@ -8,10 +8,11 @@ The rules, over the logs of all members and the lines about views next to them:
   messages that the view counts as delivered: of each sender the first ones, that many. A member
   that joins has those of its state from then on; before that its views are not checked.
 - V4: no log has a message twice, or one that the member's state contains already.
-- V5: every message that is delivered, or in a state, was broadcast. A member's broadcasts are in its
-  log before they are sent, so that only a log without anything in it is an excuse.
-- V6: a message is delivered after its past, and a state contains the past of its messages. The
-  deliveries out of order are those that the audit of causal order has found.
+- V5: every message that is delivered, or in a state, was broadcast. A member's broadcasts are in
+  its log before they are sent, so that only a log without anything in it is an excuse.
+- V6: a message is delivered after its past, a state contains the past of its messages, and is in
+  the past of what its member broadcasts. The deliveries out of order at which no state is involved
+  are those that the audit of causal order has found.
 - V7: a member that ends with the group has every message of the last epoch whose sender ends with
   it.
 
@@ -148,6 +149,7 @@ class _Check:
         delivered = self._check_counts(log, number, lines)
         self._check_messages(log, number, lines)
         self._check_states(log, number)
+        self._check_after_states(log, number, lines)
         for witness in () if report is None else report.witnesses:
             if witness.kind == "violation" and witness.node == number:
                 self._report_violation(
@@ -325,18 +327,45 @@ class _Check:
             before = slice(0, int(last[0]))
             rows = np.flatnonzero(log.kind[before] == DELIVER)
             source, sequence = log.source[rows].astype(np.int64), log.sequence[rows]
-            known = source < self._size
-            lacking = known.copy()
-            lacking[known] = sequence[known] > state.counts[source[known]]
+            lacking = source < self._size
+            counts, sent = (c[source[lacking]] for c in (state.counts, self._sent))
+            lacking[lacking] = (sequence[lacking] > counts) & (sequence[lacking] <= sent)
             lacked = [f"{source[at]}:{sequence[at]}" for at in np.flatnonzero(lacking)[:1]]
             for begun in self._states:
                 if begun.member == sender and begun.line.rows <= last[0]:
-                    more = np.flatnonzero(begun.counts > state.counts)[:1]
+                    contents = np.minimum(begun.counts, self._sent)
+                    more = np.flatnonzero(contents > state.counts)[:1]
                     lacked += [f"{number}:{begun.counts[number]}" for number in more.tolist()]
             if lacked:
                 text = f"{self._who(state.member)} begins with a state of view {state.line.epoch}"
                 text += f" that contains message {sender}:{count}, but not message {lacked[0]}"
                 self._report("V6", state.member, state.line.epoch, f"{text}, which precedes it")
+
+    def _check_after_states(self, log: MemberLog, member: int, lines: list[ViewLine]) -> None:
+        """V6, of deliveries: with the first message of a member they need what its state contains.
+
+        Whoever installs a later view than that of the state has all of it, by V3.
+        """
+        for state in self._states:
+            is_first = (log.kind == DELIVER) & (log.source == state.member)
+            first = np.flatnonzero(is_first)[:1]
+            if not first.size or _epoch_at(lines, first[0]) > state.line.epoch:
+                continue
+            delivered = _Delivered(max(int(log.source.max(initial=0)) + 1, self._size))
+            for begun in self._states:
+                if begun.member == member and begun.line.rows <= first[0]:
+                    delivered.first[: self._size] = begun.counts
+            delivered.add(log, 0, int(first[0]))
+            needed = np.zeros(delivered.first.size, np.int64)
+            needed[: self._size] = state.counts
+            for source, sequence in delivered.lacking(needed)[:1]:
+                epoch = _epoch_at(lines, first[0])
+                text = f"{self._who(member)} delivered message {state.member}:"
+                text += (
+                    f"{log.sequence[first[0]]} in view {epoch} before message {source}:{sequence}"
+                )
+                text += f", which the state of {self._who(state.member)} contains"
+                self._report("V6", member, epoch, text)
 
     def _report_violation(
         self, log: MemberLog, lines: list[ViewLine], member: int, message: str, earlier: str | None

@@ -214,7 +214,11 @@ def members_of(directory: Place) -> list[Member]:
     """The members of one group by their numbers, with their logs and lines about views."""
     headers = _headers_of(Address.of(directory))
     lines = [view_lines(path) for path, _ in headers]
-    ends = Ends(line for own in lines for line in own or ())
+    everything = [line for own in lines for line in own or ()]
+    counted = {uid for line in everything for uid, count in (line.counts or {}).items() if count}
+    if (last := max(counted, default=0)) > len(headers):
+        raise UserError(f"{directory} lacks the log of member {last - 1}: collect all of them")
+    ends = Ends(everything)
     members = []
     for (path, about), own in zip(headers, lines, strict=True):
         has_ended = about["status"] == ENDED and has_begun(own or ())

@@ -101,9 +101,9 @@ class Auditor:
 
     ``nodes`` are known from the beginning if ``is_closed``; else more may appear, and nothing is
     dropped before ``open_bytes`` are kept. With ``has_states``, one that appears after that begins
-    with a state, and needs what was dropped only if it delivers that. ``room`` has the start sizes; rings grow up to
-    ``ring_max`` places. ``findings`` bounds a call of the kernel. ``patient`` is for the second
-    reading after ``Forgotten``.
+    with a state, and needs what was dropped only if it delivers that. ``room`` has the start sizes;
+    rings grow up to ``ring_max`` places. ``findings`` bounds a call of the kernel. ``patient`` is
+    for the second reading after ``Forgotten``.
     """
 
     def __init__(
