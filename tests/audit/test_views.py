@@ -746,6 +746,11 @@ def test_groups_that_members_join_agree_with_the_definitions(tmp_path):
         findings = {finding[:2] for finding in judged(directory, group.lives)}
         if audit(MemberRows(directory)).cycles:  # nothing is before what precedes itself
             findings, wrong = ({x for x in one if x[0] != "V6"} for one in (findings, wrong))
-        assert findings == wrong, seed
+        # A state with what does not count is reported once, not at all that lack that.
+        is_state = any(rule == "V3" for rule, _ in wrong)
+        missed = {(rule, who) for rule, who in wrong - findings if rule != "V6" or not is_state}
+        # A state that names what nobody broadcast covers nothing of that sender in the audit.
+        more = {(rule, who) for rule, who in findings - wrong if ("V5", who) not in wrong}
+        assert (more, missed) == (set(), set()), seed
         convicted |= {rule for rule, _ in wrong}
     assert convicted == {"V3", "V4", "V5", "V6", "V7"}

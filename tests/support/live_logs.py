@@ -187,23 +187,61 @@ class Group:
         write(directory, self.lives)
 
 
+def opened(directory, life):
+    """The writer of the log of a life."""
+    first = next((x for x in life.items if isinstance(x, dict) and x["kind"] != "state"), None)
+    members = max((uid for uid, _, _ in first["entries"]), default=1) if first else life.uid
+    about = {"group": "g", "protocol": "vector", "name": life.name, "life": life.of or life.life}
+    members = max(members, life.uid)
+    return LogWriter(str(directory), member=life.uid - 1, members=members, about=about)
+
+
+def put(log, at, item):
+    """Append an item to a log."""
+    if isinstance(item, dict):
+        assert log.append_view(item)
+        return
+    kind, source, sequence = item
+    row = struct.pack("<qq", at, kind << 56 | source << 32 | sequence)
+    assert log.append([row], at_once=kind == BROADCAST)
+
+
 def write(directory, lives):
     """Write the logs of these lives."""
     for life in lives:
-        first = next((x for x in life.items if isinstance(x, dict) and x["kind"] != "state"), None)
-        members = max((uid for uid, _, _ in first["entries"]), default=1) if first else life.uid
-        about = {
-            "group": "g",
-            "protocol": "vector",
-            "name": life.name,
-            "life": life.of or life.life,
-        }
-        log = LogWriter(str(directory), member=life.uid - 1, members=members, about=about)
+        log = opened(directory, life)
         for at, item in enumerate(life.items):
-            if isinstance(item, dict):
-                assert log.append_view(item)
-            else:
-                kind, source, sequence = item
-                row = struct.pack("<qq", at, kind << 56 | source << 32 | sequence)
-                assert log.append([row], at_once=False)
+            put(log, at, item)
         log.close(life.status)
+
+
+def grown(lives, directory, chance):
+    """Write the logs of these lives item by item, interleaved, epoch after epoch; yield after each.
+
+    A line about a view comes after the lines of all logs about earlier views.
+    """
+    logs, left = {}, {life.uid: list(enumerate(life.items)) for life in lives}
+
+    def reached(uid):
+        return next((x["epoch"] for _, x in left[uid] if isinstance(x, dict)), 1 << 30)
+
+    while any(left.values()):
+        ahead = [uid for uid, items in left.items() if items and not is_view(items[0])]
+        first = min(reached(uid) for uid in left)
+        due = [uid for uid, items in left.items() if items and is_view(items[0])]
+        uid = chance.choice(ahead + [uid for uid in due if reached(uid) <= first])
+        life = lives[uid - 1]
+        if uid not in logs:
+            logs[uid] = opened(directory, life)
+        at, item = left[uid].pop(0)
+        put(logs[uid], at, item)
+        yield
+    for life in lives:
+        log = logs.get(life.uid) or opened(directory, life)
+        log.close(life.status)
+        yield
+
+
+def is_view(item):
+    """Return whether an item with its place is a line about a view."""
+    return isinstance(item[1], dict)

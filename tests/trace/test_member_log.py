@@ -20,6 +20,7 @@ from precedes.trace.member_log import (
     log_path,
     read_member_log,
     read_views,
+    view_lines,
     view_row,
 )
 from tests.support import executions
@@ -139,3 +140,69 @@ def test_the_audit_of_a_group_reads_logs_piece_by_piece(tmp_path, monkeypatch, o
 def test_a_group_whose_messages_are_not_numbered_in_order_is_read_whole(tmp_path):
     write_group(tmp_path, Execution([[(BROADCAST, (0, 2)), (BROADCAST, (0, 1))], []]))
     assert audit(tmp_path) == [audit(read_members(tmp_path))]
+
+
+def test_states_are_rows_of_joins(tmp_path):
+    """Of a member that joins with the messages of two others, of which one ended before."""
+    group = [[1, "a", "01"], [2, "b", "02"]]
+    about = {"group": "g", "protocol": "vector"}
+    first = {"kind": "view", "epoch": 1, "group": "aa", "entries": group, "counts": {"1": 0}}
+    now = [[1, "a", "01"], [3, "b", "03"]]
+    second = {"epoch": 2, "group": "aa", "entries": now, "counts": {"1": 5, "2": 7, "3": 0}}
+    state = {"kind": "state", "epoch": 2, "group": "aa", "entries": now, "counts": {"1": 6}}
+    for member, lines in enumerate(
+        [
+            [{**first, "uid": 1}, {**second, "kind": "view", "uid": 1}],
+            [{**first, "uid": 2}],
+            [{**second, "kind": "learning", "uid": 3}, {**state, "uid": 3}],
+        ]
+    ):
+        named = {**about, "name": "abb"[member], "life": f"0{member + 1}"}
+        log = LogWriter(str(tmp_path), member=member, members=2 + member // 2, about=named)
+        for line in lines:
+            assert log.append_view(line)
+        assert log.append(
+            [struct.pack("<qQ", 9, EventKind.BROADCAST << 56 | member << 32 | 1)], at_once=True
+        )
+        log.close(OPEN if member == 1 else ENDED)
+    *_, joined = members.members_of(tmp_path)
+    log = joined.log()
+    assert (joined.about["name"], joined.about["life"]) == ("b", "03")
+    kinds = [EventKind.JOIN] * 3 + [EventKind.BROADCAST]
+    rows = zip(*(column.tolist() for column in log[3:7]), strict=True)
+    assert [*rows] == [
+        (9, kind, source, seq)
+        for kind, source, seq in zip(kinds, [2, 0, 1, 2], [0, 6, 7, 1], strict=True)
+    ]
+    rows = members.MemberRows(tmp_path)
+    chunks = [chunk for chunk in rows.chunks(2, 3, chunk_rows=1)]
+    assert [kind for chunk in chunks for kind in chunk.kind.tolist()] == kinds
+    assert rows.counts.tolist() == [1, 2, 4]
+    assert members.labels_of(members.members_of(tmp_path)) == ["a (0)", "b (1)", "b (2)"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("kind", "era"), ("uid", 0), ("counts", {"1": -1}), ("counts", {"1": 2**31}), ("rows", -1)],
+)
+def test_damaged_lines_about_views(tmp_path, key, value):
+    line = {"kind": "view", "epoch": 1, "group": "aa", "uid": 1, "entries": [], "counts": {}}
+    log = LogWriter(str(tmp_path), member=0, members=1, about={"life": "01"})
+    assert log.append_view(line)
+    assert view_lines(log.path)[0].epoch == 1
+    assert log.append_view({**line, key: value})
+    with pytest.raises(UserError, match="damaged lines"):
+        view_lines(log.path)
+
+
+def test_logs_of_groups_that_cannot_be_one(tmp_path):
+    for member, size, life in ((0, 2, {}), (1, 3, {})):
+        LogWriter(str(tmp_path), member=member, members=size, about=life).close(ENDED)
+    with pytest.raises(UserError, match="different groups"):
+        members.members_of(tmp_path)
+    LogWriter(str(tmp_path), member=1, members=3, about={"life": "01"}).close(ENDED)
+    with pytest.raises(UserError, match="lacks the log of member 2"):
+        members.members_of(tmp_path)
+    LogWriter(str(tmp_path), member=1, members=3, about={"life": 1}).close(ENDED)
+    with pytest.raises(UserError, match="header is damaged"):
+        members.members_of(tmp_path)

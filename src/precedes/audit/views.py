@@ -247,15 +247,17 @@ class _Check:
             if line.kind == "state":
                 contents = np.zeros(size, np.int64)
                 contents[: self._size] = next(states).counts
-                # Members that ended while this one was learning have more than the state.
-                counts = np.maximum(counts, contents)
                 delivered = _Delivered(size, contents)
+                # Members may have ended while this one was learning.
+                counts = contents.copy()
+                for learned in lines[: lines.index(line)]:
+                    if learned.epoch > line.epoch:
+                        _count(learned, counts)
                 has_state = True
                 continue
             if line.counts is None:
                 continue
-            for uid, count in line.counts.items():
-                counts[uid - 1] = count
+            _count(line, counts)
             is_next = after is not None and after.kind == "state" and after.rows == line.rows
             if not has_state and (line.kind == "learning" or is_next):
                 continue
@@ -357,7 +359,7 @@ class _Check:
                     delivered.first[: self._size] = begun.counts
             delivered.add(log, 0, int(first[0]))
             needed = np.zeros(delivered.first.size, np.int64)
-            needed[: self._size] = state.counts
+            needed[: self._size] = np.minimum(state.counts, self._sent)
             for source, sequence in delivered.lacking(needed)[:1]:
                 epoch = _epoch_at(lines, first[0])
                 text = f"{self._who(member)} delivered message {state.member}:"
@@ -399,6 +401,12 @@ def _name_of(member: Member) -> str | None:
             if uid == line.uid:
                 return name
     return member.about.get("name")
+
+
+def _count(line: ViewLine, counts: NDArray[np.int64]) -> None:
+    """Set what counts as delivered by a line."""
+    for uid, count in (line.counts or {}).items():
+        counts[uid - 1] = count
 
 
 def _epoch_at(lines: list[ViewLine], row: int) -> int:

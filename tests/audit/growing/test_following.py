@@ -14,13 +14,15 @@ from hypothesis import HealthCheck, given, settings
 
 from precedes.audit import audit, follow
 from precedes.audit.growing import Follower, following
-from precedes.audit.growing.kernel import Room
+from precedes.audit.growing.kernel import SMALL, Room
 from precedes.cli.main import main
 from precedes.errors import UserError
+from precedes.stores import Address
 from precedes.trace import Dialect, event_batches, load, member_log, read_members
+from precedes.trace.members import holds_member_logs
 from precedes.trace.tail import open_tail
 from tests.audit.growing.test_cuts import SEEDS, grown
-from tests.support import cuts, executions, growing
+from tests.support import cuts, executions, growing, live_logs
 from tests.support.executions import BROADCAST, DELIVER, Execution
 
 QUICK = settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -444,3 +446,40 @@ def test_the_command_may_end_with_the_first_violation(tmp_path, capsys):
     assert main(["audit", "--follow", "--until-violated", str(path)]) == 1
     assert main(["audit", "--follow", os.devnull, str(path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_members_that_join(tmp_path):
+    """Logs of random groups that grow, with their lines about views, and restarts."""
+    for seed in range(40):
+        rng = random.Random(seed)
+        group = live_logs.Group(seed, founders=2 + seed % 3, has_states=seed % 4 > 0)
+        directory = tmp_path / str(seed)
+        directory.mkdir()
+        (follower, work) = (None, str(directory / "state"))
+        for _ in live_logs.grown(group.lives, directory, rng):
+            if follower is None and holds_member_logs(Address.of(directory)):
+                follower = Follower(open_tail(str(directory)), room=SMALL, open_bytes=0)
+                assert not follower.tail.is_closed
+            if follower is not None and rng.random() < 0.3:
+                follower.poll()
+            if follower is not None and rng.random() < 0.1:
+                follower.save(work)
+                follower = Follower(open_tail(str(directory)), room=SMALL, open_bytes=0)
+                follower.restore(work)
+        report = follower.end().report
+        (whole,) = audit(directory)
+        assert report == whole, seed
+        assert report.verdict == "held", seed
+
+
+def test_views_are_checked_at_the_end(tmp_path):
+    group = live_logs.Group(6, founders=3)
+    life = next(life for life in reversed(group.lives) if life.status == member_log.ENDED)
+    group.write(tmp_path)
+    *_, standing = follow(str(tmp_path))
+    assert (standing.report.verdict, standing.report.view_findings) == ("held", ())
+    life.items.append({**next(x for x in life.items if isinstance(x, dict)), "entries": []})
+    group.write(tmp_path)
+    *_, standing = follow(str(tmp_path))
+    assert standing.report.verdict == "violated"
+    assert "different members" in standing.report.view_findings[0]
