@@ -1,6 +1,7 @@
 """The audit of views: healthy groups have no finding, and each rule convicts its defect."""
 
 import copy
+import json
 import random
 import struct
 from contextlib import suppress
@@ -8,9 +9,11 @@ from contextlib import suppress
 import pytest
 
 from precedes.audit import audit, check_views
+from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.live.epoch import Epoch
 from precedes.model import EventKind
+from precedes.pipeline.audit import audit_files
 from precedes.trace.member_log import (
     ENDED,
     LEFT,
@@ -583,6 +586,23 @@ def test_a_log_of_another_life(joined, tmp_path):
     (finding,) = judged(tmp_path, joined)
     text = f"the log of member 1 (b) is of life {'ff' * 16}, but uid 2 is life {2:032x}."
     assert finding == ("V2", 1, 1, text)
+
+
+def test_the_command_reports_views(joined, tmp_path, capsys):
+    write(tmp_path, joined)
+    assert main(["audit", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["view_findings"] == []
+    joined[3].items[1]["entries"][0][1] = "z"
+    write(tmp_path, joined)
+    text = "members 0 and 3 have different members in view 3."
+    assert main(["audit", str(tmp_path), "--json"]) == 1
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["verdict"], shown["view_findings"]) == ("violated", [text])
+    assert main(["audit", str(tmp_path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:] == ["  1 finding about views", f"  - {text}"]
+    reports = audit_files(None, [tmp_path])
+    assert [report.view_findings for report in reports] == [(text,)]
 
 
 def test_a_log_that_is_not_there(joined, tmp_path):

@@ -25,7 +25,7 @@ class Life:
     has: dict = field(default_factory=dict)
     learns: bool = False
     queue: list = field(default_factory=list)
-    snapshot: tuple | None = None  # epoch and counts of a state on its way, and its sender
+    snapshot: tuple | None = None  # epoch and counts of a state in flight, and its sender
     status: int = OPEN
     of: str | None = None  # the life in the header of its log, if that is another one
 

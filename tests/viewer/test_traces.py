@@ -15,7 +15,7 @@ from precedes.trace import Dialect, event_batches, read_metadata
 from precedes.trace.export import to_csv, to_jsonl
 from precedes.trace.member_log import ENDED, OPEN, LogWriter, view_row
 from precedes.viewer import html, window
-from tests.support import logs
+from tests.support import live_logs, logs
 from tests.support.unpacked import traces_of
 
 B, R, D, C = EventKind.BROADCAST, EventKind.RECEIVE, EventKind.DELIVER, EventKind.CRASH
@@ -382,3 +382,32 @@ def test_views_of_live_members(tmp_path):
     assert trace.head["summary"] == plain.head["summary"]
     (cut,) = traces_of(html(tmp_path / "logs", to_us=4_000))
     assert (reported(cut), cut.head["end_us"]) == ([], 4_000)
+
+
+def test_members_that_join(tmp_path):
+    """Lanes have names, and numbers where these differ; marks say who joined."""
+    group = live_logs.Group(7, founders=3)
+    group.write(tmp_path / "logs")
+    names = [life.name for life in group.lives]
+    assert len(set(names)) < len(names) > 4
+    (trace,) = traces_of(html(tmp_path / "logs"))
+    assert trace.head["lanes"] == [f"{name} ({number})" for number, name in enumerate(names)]
+    assert trace.head["verdict"] == "held"
+    texts = {(m["lane"], m["text"].partition(",")[0]) for m in trace.head["marks"]}
+    newcomers = [life for life in group.lives[3:] if life.items]
+    for life in newcomers:
+        began = any(item["kind"] == "state" for item in life.items if isinstance(item, dict))
+        assert ((life.uid - 1, "joined") in texts) == began
+    joined = {text for _, text in texts if text.endswith("is in the view (joined)")}
+    assert f"{names[3]} (3) is in the view (joined)" in joined
+    shown = {event.message.rpartition(":")[0] for event in trace.events}
+    assert shown <= {str(number) for number in range(len(names))}
+
+
+def test_names_that_are_numbers_are_lanes(tmp_path):
+    group = live_logs.Group(1, founders=3, epochs=1)
+    for life in group.lives:
+        life.name = str(life.uid - 1)
+    group.write(tmp_path / "logs")
+    (trace,) = traces_of(html(tmp_path / "logs"))
+    assert trace.head["lanes"] == ["0", "1", "2"]
