@@ -82,10 +82,15 @@ class Ends:
 
     def __init__(self, lines: Iterable[ViewLine]) -> None:
         self._final: dict[str, dict[int, tuple[int, int]]] = {}  # by group and uid: epoch, count
+        known = set()
         for line in lines:
+            view = line.group, line.epoch
+            if line.kind == "state" or line.counts is None or view in known:
+                continue
+            known.add(view)
             members = {uid for uid, _, _ in line.entries}
-            for uid, count in (line.counts or {}).items():
-                if line.kind != "state" and uid not in members:
+            for uid, count in line.counts.items():
+                if uid not in members:
                     self._final.setdefault(line.group, {})[uid] = line.epoch, count
 
     def contents(self, state: ViewLine) -> dict[int, int]:

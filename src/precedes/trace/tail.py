@@ -656,6 +656,7 @@ class _MemberTail(Tail):
         self._sent: dict[int, int] = {}
         self._lines: dict[int, list[member_log.ViewLine]] = {}
         self._lines_bytes: dict[int, int] = {}
+        self._ends: Ends | None = None  # by the lines so far
         self._events: dict[int, int] = {}  # that were read
         self._joins: dict[int, int] = {}  # rows of states that were added to them
         self._find()
@@ -673,8 +674,7 @@ class _MemberTail(Tail):
         # A state's line is written before the rows after it, and after the lines of all views
         # whose members it counts: read in this order, none is missing.
         self._read_lines()
-        ends = Ends(line for lines in self._lines.values() for line in lines)
-        rows = [self._rows(member, log, ends) for member, log in logs.items()]
+        rows = [self._rows(member, log) for member, log in logs.items()]
         if self._read_bytes() == before:
             return None
         return Rows(*map(np.concatenate, zip(NO_ROWS, *rows, strict=True)))
@@ -689,6 +689,7 @@ class _MemberTail(Tail):
             if size != self._lines_bytes.get(member, 0):
                 self._lines[member] = member_log.view_lines(file.path) or []
                 self._lines_bytes[member] = size
+                self._ends = None
 
     def written_bytes(self) -> int:
         """Size of all members' logs now."""
@@ -743,7 +744,7 @@ class _MemberTail(Tail):
                 raise UserError(f"{self.title} is not the log that was followed: start over")
             self._files[member].unpack(place)
         self._sent, self._events, self._joins = (
-            {int(member): count for member, count in about[name].items()}
+            {int(member): count for member, count in about.get(name, {}).items()}
             for name in ("sent", "events", "joins")
         )
 
@@ -791,11 +792,13 @@ class _MemberTail(Tail):
         file.advance(data)
         return member_log.decode_rows(data, file.path)
 
-    def _rows(self, member: int, log: member_log.DecodedRows, ends: Ends) -> Rows:
+    def _rows(self, member: int, log: member_log.DecodedRows) -> Rows:
         first = self._events.get(member, 0)
         self._events[member] = first + log.kind.size
-        joins = ends.joins(self._lines.get(member, ()))
-        if joins.row.size:
+        states = [line for line in self._lines.get(member, ()) if line.kind == "state"]
+        if states:
+            self._ends = self._ends or Ends(x for lines in self._lines.values() for x in lines)
+            joins = self._ends.joins(states)
             # Those at the end may be followed by events of the next call, or by nothing.
             due = joins.between(0, self._events[member] + 1).after(self._joins.get(member, 0))
             self._joins[member] = self._joins.get(member, 0) + due.row.size
