@@ -327,7 +327,7 @@ def _marks(
         for line in members[number].lines or ():
             if line.kind not in ("view", "learning"):
                 continue
-            now = {uid - 1 for uid, _, _ in line.entries}
+            now = {uid - 1 for uid, _, _ in line.entries if uid <= len(logs)}
             at_ns = log.time_ns[: line.rows][-1:].tolist() or [0]
             joined = sorted(now - before) if before is not None else []
             marks += [(at_ns[0] // 1000 + late_us, number, "joined", who) for who in joined]
