@@ -64,6 +64,7 @@ def samples():
         records.Confirm(0, 3, LIFE),
         records.Confirmed(0, 3, LIFE),
         records.Founded(0, 3, LIFE, view(1)),
+        records.Join(0, entry, frozenset({LIFE, b"a" * 16})),
     ]
 
 
@@ -115,6 +116,8 @@ def test_every_cut_is_refused(record):
          "malformed"),
         (encode(records.Fetch(1, tuple((0, s) for s in range(IDS_MAX + 1)))), "too many messages"),
         (encode(records.Fetch(1, ()))[:-4] + b"\xff" * 4, "cut short"),
+        (encode(records.Join(0, Entry(0, "a b", LIFE), frozenset())), "name of a member"),
+        (encode(records.Join(0, Entry(0, "a", LIFE), frozenset()))[:-4] + b"\xff" * 4, "cut short"),
         (encode(records.Decided(1, view(entries=MANY))), "too many members"),
     ],
 )  # fmt: skip

@@ -11,7 +11,7 @@ from tests.support.membership.values import Entry, View
 
 GROUP = b"group of a test."
 IDS_MAX = 1 << 12
-ROLES = {Role.FOUNDING: "founder", Role.MEMBER: "member", Role.LEFT: "left"}
+ROLES = {Role.JOINER: "founder", Role.MEMBER: "member", Role.LEFT: "left"}
 
 
 def life_bytes(life):

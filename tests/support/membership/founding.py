@@ -1,7 +1,7 @@
 """Founding under an adversary: processes restart, records of dead ones arrive late, links are cut.
 
-Only one group may go on at any time, and one has to when faults have stopped. Nobody joins a group:
-a process that restarts while its group goes on stays outside.
+Only one group may go on at any time, and one has to when faults have stopped, with everybody in it:
+a process that restarts while its group goes on joins it.
 """
 
 import random
@@ -77,7 +77,10 @@ class Founding:
 
     def restart(self, name):
         """Another process takes the name."""
-        self.at[name].alive = False
+        gone = self.at[name]
+        gone.alive = False
+        for other in self.alive():
+            other.machine.link_lost(gone.life)
         self.start(name)
 
     def reaches(self, a, b):
@@ -189,8 +192,18 @@ class Founding:
                 pass
             self.check()
             if going := self.going():
-                lives = set(self.views[going[0]].uid_of)
-                if all((p.group == going[0]) == (p.life in lives) for p in self.alive()):
+                view = self.views[going[0]]
+                if {p.life for p in self.alive()} == set(view.uid_of) and view.voters == view.uids:
+                    return True
+        return self.is_blocked()
+
+    def is_blocked(self):
+        """Return whether a quorum of a view that may have been decided is gone (G7, c)."""
+        for process in self.alive():
+            if process.group is not None and (accepted := process.machine.agreement.accepted):
+                here = {accepted[1].uid_of.get(p.life) for p in self.alive()}
+                if not is_quorum(accepted[1].voters, frozenset(here - {None})):
+                    self.covered["blocked"] += 1
                     return True
         return False
 
@@ -209,6 +222,16 @@ def run_schedule(seed):
 
 # Written schedules --------------------------------------------------------------------------------
 
+_JOIN = records.encode(records.Join(0, records.Entry(0, "x", bytes(16)), frozenset()))[0]
+
+
+def _pass(world, *keys):
+    """Deliver a record of each link, and the requests to join before it."""
+    for key in keys:
+        while world.links[key][0][0] == _JOIN:
+            world.pass_(key)
+        world.pass_(key)
+
 
 def _founded_and_gone():
     """f1 founds a group of two and restarts; FOUNDED is still in flight to f0."""
@@ -216,30 +239,27 @@ def _founded_and_gone():
     f0, old = world.at["f0"].life, world.at["f1"].life
     world.tick(world.at["f1"])
     world.tick(world.at["f1"])
-    for key in ((old, f0), (f0, old), (old, f0), (f0, old)):
-        world.pass_(key)
+    _pass(world, (old, f0), (f0, old), (old, f0), (f0, old))
     assert world.at["f1"].group is not None
     world.restart("f1")
     world.tick(world.at["f1"])
     world.tick(world.at["f1"])
     new = world.at["f1"].life
-    world.pass_((new, f0))  # INVITE; INSTALLED and FOUNDED of the old one are in flight
+    _pass(world, (new, f0))  # INVITE; INSTALLED and FOUNDED of the old one are in flight
     return world, f0, old, new
 
 
 def late_decision():
     """F4: f0 has confirmed to the new f1 when the group of the old one reaches it."""
     world, f0, old, new = _founded_and_gone()
-    for key in ((f0, new), (new, f0), (old, f0), (old, f0), (f0, new)):
-        world.pass_(key)
+    _pass(world, (f0, new), (new, f0), (old, f0), (old, f0), (f0, new))
     return world
 
 
 def late_freshness():
     """F7: f0 was fresh, then enters the group of the old f1, then its answer reaches the new f1."""
     world, f0, old, new = _founded_and_gone()
-    for key in ((old, f0), (old, f0), (f0, new)):
-        world.pass_(key)
+    _pass(world, (old, f0), (old, f0), (f0, new))
     return world
 
 

@@ -232,7 +232,7 @@ def old_epoch_accepted(self, life, record, is_current=Membership.is_current):
 
 @mutant("D4", r"violated: \w is excluded in a calm group", Membership, "keep_early")
 def early_dropped(self, life, record, keep_early=Membership.keep_early):
-    if self.role is Role.FOUNDING:
+    if self.role is Role.JOINER:
         keep_early(self, life, record)
 
 
@@ -261,12 +261,12 @@ def leaver_gone_at_once(self):
 ANOTHER = "violated: (founded while another group can still go on|two groups go on)"
 
 
-@mutant("founding 2", ANOTHER, Founding, "is_everybody")
+@mutant("founding 42", ANOTHER, Founding, "is_everybody")
 def majority_founds(self, names):
     return 2 * len(names) > len(self.founders)
 
 
-@mutant("founding 14", ANOTHER, Membership, "_handle_founding")
+@mutant("founding 98", ANOTHER, Membership, "_handle_founding")
 def member_is_fresh(self, life, record, handle=Membership._handle_founding):
     if self.role is Role.MEMBER and isinstance(record, Invite):
         self._founding.on_invite(life, record)
@@ -276,7 +276,7 @@ def member_is_fresh(self, life, record, handle=Membership._handle_founding):
         handle(self, life, record)
 
 
-@mutant("founding 1", "stuck", Membership, "_is_lost")
+@mutant("founding 58", "stuck", Membership, "_is_lost")
 def lost_members_stay(self, view, now_s):
     return False
 
@@ -292,7 +292,7 @@ def unconfirmed(self):
 
 
 @mutant(
-    "founding 120", "violated: a record of a correct process is refused", Membership, "_is_foreign"
+    "founding 1655", "violated: a record of a correct process is refused", Membership, "_is_foreign"
 )
 def group_ignored(self, life, record):
     return False

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from precedes.errors import PeerError
 from precedes.live.membership.choose import choose
+from precedes.live.membership.joining import Joiners
 from precedes.live.membership.records import (
     Accept,
     Accepted,
@@ -26,7 +27,9 @@ from precedes.live.membership.records import (
     Reject,
 )
 from precedes.live.membership.values import (
+    MEMBERS_MAX,
     Ballot,
+    Entry,
     Id,
     View,
     check_successor,
@@ -48,6 +51,7 @@ class Timing:
     install_s: float = 5.0  # before a member that has not installed the view is suspected
     linger_s: float = 5.0  # for others that need a member that has left
     lost_s: float = 5.0  # without a quorum, before members that were restarted end a group
+    drain_s: float = 30.0  # for a learner that gets its vote, before the only voter leaves
 
 
 class Report(NamedTuple):
@@ -83,12 +87,14 @@ class Agreement:
         timing: Timing,
         send: Callable[[bytes, Record], None],
         freeze: Callable[[], None],
+        joiners: Joiners,
     ) -> None:
         self.view, self.uid, self.timing = view, uid, timing
-        self.send, self._freeze = send, freeze
+        self.send, self._freeze, self._joiners = send, freeze, joiners
         self.now_s = 0.0
         self.suspects: set[int] = set()
         self.leaving = self.change_requested = False
+        self.restored = True  # has the state of the group
         self.is_frozen = False
         self.report: Report | None = None
         self.promised: Ballot | None = None
@@ -112,8 +118,30 @@ class Agreement:
     @property
     def wants_change(self) -> bool:
         """Return whether this member has a reason for another view (R2)."""
-        has_heir = bool(self.view.voters - {self.uid})
-        return bool(self.suspects or self.change_requested or (self.leaving and has_heir))
+        is_promoted = self.restored and self.uid not in self.view.voters
+        return bool(
+            self.suspects
+            or self.change_requested
+            or is_promoted
+            or (self.leaving and self.has_heir)
+            or self.joiners
+        )
+
+    @property
+    def has_heir(self) -> bool:
+        """Return whether another voter can go on without this member."""
+        return bool(self.view.voters - {self.uid})
+
+    @property
+    def joiners(self) -> tuple[Entry, ...]:
+        """Processes that this member proposes to admit (R10)."""
+        return self._joiners.admissible(self.view, self.suspects, self.uid)
+
+    @property
+    def replaced(self) -> frozenset[int]:
+        """Members whose name a joiner has: nobody waits for their promises."""
+        names = {entry.name for entry in self.joiners}
+        return frozenset(entry.uid for entry in self.view.entries if entry.name in names)
 
     def tick(self, now_s: float) -> None:
         """Ask for a change, start a ballot, go on without members that do not answer."""
@@ -186,7 +214,7 @@ class Agreement:
 
     def _awaited(self) -> set[int]:
         assert self.attempt is not None
-        return set(self.view.uids) - self.attempt.promises.keys() - self.suspects
+        return set(self.view.uids) - self.attempt.promises.keys() - self.suspects - self.replaced
 
     def is_prepared(self) -> bool:
         """Return whether a quorum of this view's voters has promised."""
@@ -303,9 +331,9 @@ class Agreement:
             report.unstable,
             frozenset(self.suspects),
             self.leaving,
-            restored=True,
+            restored=self.restored,
             recovering=b"",
-            joiners=(),
+            joiners=self.joiners,
         )
         self.send(life, promise)
 
@@ -401,5 +429,10 @@ class Agreement:
             raise PeerError("a promise does not list what is unstable")
         if not self.view.uids >= record.suspects:
             raise PeerError("a promise suspects a stranger")
+        lives = {entry.life for entry in record.joiners}
+        if len(lives) < len(record.joiners) or any(entry.uid for entry in record.joiners):
+            raise PeerError("a promise admits a joiner twice, or as a member")
+        if len(lives) > MEMBERS_MAX:
+            raise PeerError("a promise has too many joiners", str(len(lives)))
         if record.accepted is not None:
             self.check_next(record.accepted)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from precedes.live.membership.records import Promise
-from precedes.live.membership.values import Ballot, Entry, Id, View
+from precedes.live.membership.values import MEMBERS_MAX, Ballot, Entry, Id, View
 
 Promises = Mapping[int, Promise]  # by uid
 
@@ -25,6 +25,7 @@ def choose(view: View, ballot: Ballot, promises: Promises) -> View:
         staying.add(last)
         leavers.discard(last)
         joiners.pop(view.entry(last).name, None)
+    fit(view, joiners, MEMBERS_MAX - len(staying))
     cut, flush = end_of_epoch(promises[uid] for uid in sorted(staying | leavers))
     counts = {uid: view.bases[uid] + cut[at] for uid, at in view.position.items()}
 
@@ -74,6 +75,13 @@ def _joiners(view: View, promises: Promises) -> dict[str, Entry]:
             if entry.life not in known and (other is None or entry.life > other.life):
                 joiners[entry.name] = entry
     return joiners
+
+
+def fit(view: View, joiners: dict[str, Entry], room: int) -> None:
+    """Keep at most ``room`` joiners, those with the name of a member first: it goes for them."""
+    names = {entry.name for entry in view.entries}
+    for name in sorted(joiners, key=lambda name: (name not in names, name))[room:]:
+        del joiners[name]
 
 
 def resolve_complaints(view: View, promises: Promises, staying: set[int]) -> None:

@@ -1,8 +1,8 @@
 """Membership of one process: a state machine without sockets, clock or files.
 
 Its inputs are methods; what they ask of the driver are effects, which ``drain`` returns. A process
-founds a group or takes its place in one that is founded (epoch 0), is a member through epochs, and
-ends when it leaves or is excluded.
+founds a group or is admitted to one that exists (epoch 0), is a member through epochs, at first one
+without a vote if it was admitted (a learner), and ends when it leaves or is excluded.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 from precedes.errors import PeerError
 from precedes.live.membership.agreement import Agreement, Report, Timing
 from precedes.live.membership.founding import Founding
+from precedes.live.membership.joining import Joiners
+from precedes.live.membership.learning import Label, Learning, has_past
 from precedes.live.membership.records import (
     Accept,
     Accepted,
@@ -29,12 +31,13 @@ from precedes.live.membership.records import (
     Fresh,
     Installed,
     Invite,
+    Join,
     Prepare,
     Promise,
     Record,
     Reject,
 )
-from precedes.live.membership.values import Entry, Id, View, is_quorum
+from precedes.live.membership.values import Entry, Id, View, check_view, is_quorum
 
 
 class Data(NamedTuple):
@@ -54,7 +57,7 @@ FOUNDING: Final = (Invite, Fresh, Confirm, Confirmed, Founded)
 class Role(Enum):
     """State of a process."""
 
-    FOUNDING = "founding"
+    JOINER = "joiner"  # in no group yet: it founds one, or is admitted to one that exists
     MEMBER = "member"
     LEFT = "left"
     OUT = "out"
@@ -128,11 +131,37 @@ class Stop(NamedTuple):
     reason: Reason
 
 
-Effect = Send | Freeze | Receive | Deliver | Leave | Install | Drop | Notify | Stop
+class RequestState(NamedTuple):
+    """Fetch the state from this member, for the first view of this process.
+
+    An earlier request is void. Answered with ``state`` or ``state_failed``.
+    """
+
+    life: bytes
+    first_epoch: int
+
+
+class Load(NamedTuple):
+    """Load the state that has arrived, apply what is queued beyond it, then call ``restored``."""
+
+    label: Label
+
+
+class Discard(NamedTuple):
+    """Drop the state that has arrived: it has messages that the group has lost."""
+
+
+Effect = (
+    Send | Freeze | Receive | Deliver | Leave | Install | Drop | Notify | Stop
+    | RequestState | Load | Discard
+)  # fmt: skip
 
 
 class Membership:
     """One life of one process.
+
+    ``group`` and ``settings`` are those of a group that it founds, with all ``founders``; one with
+    another name only joins. ``has_state``: the group has a state that a newcomer has to load.
 
     ``early_max`` bounds what is kept of epochs that are not installed here yet; beyond it the
     record is refused with a PeerError, which closes the link.
@@ -147,14 +176,17 @@ class Membership:
         settings: bytes = b"",
         timing: Timing,
         early_max: int = 1 << 16,
+        has_state: bool = False,
     ) -> None:
-        self.me, self.timing = me, timing
-        self.role = Role.FOUNDING
+        self.me, self.timing, self.has_state = me, timing, has_state
+        self.role = Role.JOINER
         self.view: View | None = None
         self.uid = 0
         self.agreement: Agreement | None = None
         self.installed_by: set[int] = set()
         self.leaving = False
+        self.learning: Learning | None = None  # until the state of the group is loaded
+        self._joiners = Joiners()
         self._left_view: View | None = None
         self._previous: tuple[int, Mapping[Id, bytes]] | None = None
         self._founded: Founded | None = None
@@ -168,6 +200,8 @@ class Membership:
         self._turns = 0
         self._now_s = self._began_s = self._repeated_s = self._decided_s = 0.0
         self._blocked_s: float | None = None
+        self._joined_s: float | None = None
+        self._lonely_s: float | None = None  # when the only voter, it wanted to leave
         self._effects: list[Effect] = []
         self._own: deque[Record] = deque()
         self._founding = Founding(me, founders, group, settings, timing.retry_s, self._send)
@@ -192,7 +226,7 @@ class Membership:
 
     @property
     def epoch(self) -> int:
-        """The epoch that is installed, 0 before the group is founded."""
+        """The epoch that is installed, 0 outside of a group."""
         return 0 if self.view is None else self.view.epoch
 
     @property
@@ -211,13 +245,26 @@ class Membership:
 
     @property
     def is_last(self) -> bool:
-        """Return whether this process leaves a group of one, which ends."""
+        """Return whether the only voter leaves, and no learner will get a vote (R9)."""
         agreement = self.agreement
+        if agreement is None or agreement.is_frozen or self._lonely_s is None:
+            return False
+        has_learners = bool(agreement.view.uids - {self.uid} or agreement.joiners)
+        return not has_learners or self._now_s - self._lonely_s >= self.timing.drain_s
+
+    @property
+    def is_learner(self) -> bool:
+        """Return whether this is a member without the state of its group (R12)."""
+        return self.role is Role.MEMBER and self.learning is not None
+
+    def may_serve(self, life: bytes, first_epoch: int) -> bool:
+        """Return whether this member sends its state to a learner (R13)."""
         return (
-            agreement is not None
-            and agreement.leaving
-            and not agreement.is_frozen
-            and agreement.view.uids == {self.uid}
+            self.role is Role.MEMBER
+            and self.view is not None
+            and not self.is_learner
+            and has_past(self.epoch, first_epoch)
+            and life in self.view.uid_of
         )
 
     @property
@@ -237,7 +284,7 @@ class Membership:
         self._names[life] = name
         if self.view is not None and any(e.name == name for e in self.view.entries):
             self._others[name] = life
-        if self.role is Role.FOUNDING:
+        if self.role is Role.JOINER:
             self._founding.on_link(life, name)
         self._settle()
 
@@ -245,6 +292,7 @@ class Membership:
         """The link with a process is gone for good."""
         self._names.pop(life, None)
         self._foreign.discard(life)
+        self._joiners.forget(life)
 
     def tried_seeds(self) -> None:
         """No seed belongs to a group: one may be founded."""
@@ -266,7 +314,7 @@ class Membership:
             self._effects.append(Notify(uid, False))
 
     def leave(self) -> None:
-        """Leave with the next view; in a group of one, end at the next tick."""
+        """Leave with the next view; the only voter ends at a tick, the group with it."""
         self.leaving = True
         if self.agreement is not None:
             self.agreement.leaving = True
@@ -275,6 +323,30 @@ class Membership:
         """Ask for a view of the same members, so that sequence numbers begin again."""
         if self.agreement is not None:
             self.agreement.change_requested = True
+
+    def state(self, label: Label) -> None:
+        """A complete state has arrived. PeerError for one that no correct member sends."""
+        if self.learning is not None:
+            self.learning.on_state(label)
+            self._try_load(self.learning)
+
+    def state_failed(self) -> None:
+        """The transfer broke or was refused: request from the next member, once in ``retry_s``."""
+        if self.learning is not None:
+            self.learning.on_failed()
+            self._request_state(self.learning)
+
+    def delivered(self, counts: Mapping[int, int]) -> None:
+        """Messages by uid that are delivered here, those before the first view among them."""
+        if self.learning is not None:
+            self.learning.on_delivered(counts)
+            self._try_load(self.learning)
+
+    def restored(self) -> None:
+        """The state is loaded: this member asks for its vote (R2)."""
+        self.learning = None
+        if self.agreement is not None:
+            self.agreement.restored = True
 
     def report(self, report: Report) -> None:
         """Answer to ``Freeze``."""
@@ -309,14 +381,23 @@ class Membership:
     def tick(self, now_s: float) -> None:
         """Repeat what was not answered, and start what is due."""
         self.advance(now_s)
-        if self.role is Role.FOUNDING:
-            self._create(self._founding.tick(now_s))
+        if self.role is Role.JOINER:
+            self._tick_joiner(now_s)
         elif self.role is Role.LEFT:
             if self.has_all_installed or now_s - self._decided_s >= self.timing.linger_s:
                 self._stop(Reason.LEFT)
         elif self.role is Role.MEMBER and self.agreement is not None:
             self._tick_member(self.agreement, now_s)
         self._settle()
+
+    def _tick_joiner(self, now_s: float) -> None:
+        """Found a group, or ask everybody for admission to one (R10, R15)."""
+        self._create(self._founding.tick(now_s))
+        is_due = self._joined_s is None or now_s - self._joined_s >= self.timing.retry_s
+        if self.role is Role.JOINER and self._names and is_due:
+            self._joined_s = now_s
+            for life in sorted(self._names):
+                self._send(life, Join(0, self.me, frozenset(self._names)))
 
     def _tick_member(self, agreement: Agreement, now_s: float) -> None:
         view = agreement.view
@@ -327,6 +408,10 @@ class Membership:
         if is_due:
             self._repeated_s = now_s
             self._repeat(view)
+        if self.learning is not None:
+            self._request_state(self.learning)
+        if agreement.leaving and view.voters == {self.uid} and self._lonely_s is None:
+            self._lonely_s = now_s
         if self._is_lost(view, now_s):
             self._stop(Reason.LOST)
         elif agreement.decided is not None:
@@ -365,6 +450,9 @@ class Membership:
         elif self._is_foreign(life, record):
             if self.view is not None and life in self.view.uid_of:
                 self.suspect(self.view.uid_of[life])
+        elif isinstance(record, Join):
+            if self.role is Role.MEMBER and life in self._names:
+                self._joiners.on_join(life, self._names[life], record)
         elif isinstance(record, Excluded):
             if self.role is Role.MEMBER and record.epoch == self.epoch:
                 self._be_excluded(replaced=record.replaced)
@@ -391,6 +479,9 @@ class Membership:
             return False
         if self.role is Role.OUT:
             return False
+        if self.role is Role.JOINER and isinstance(record, Decided) and self.is_admitted(record):
+            self.install(record.view)
+            return False
         if record.epoch > self.epoch:
             self.keep_early(life, record)
             return False
@@ -401,6 +492,17 @@ class Membership:
         if self.view is not None and life in self.view.uid_of:
             self.trust(self.view.uid_of[life])
         return True
+
+    def is_admitted(self, record: Decided) -> bool:
+        """Return whether a view admits this process; PeerError if it is impossible."""
+        view = record.view
+        check_view(view)
+        if view.epoch != record.epoch + 1 or view.epoch < 2:
+            raise PeerError("a view is impossible", "it is of another epoch")
+        uid = view.uid_of.get(self.me.life)
+        if uid is not None and view.entry(uid).name != self.me.name:
+            raise PeerError("a view is impossible", "it has this process under another name")
+        return uid is not None
 
     def keep_early(self, life: bytes, record: Record | Data) -> None:
         """Keep a record of an epoch that is not installed here yet."""
@@ -521,7 +623,9 @@ class Membership:
         """Begin the next epoch, or the first (R8)."""
         before, agreement = self.view, self.agreement
         self.role, self.view, self.uid = Role.MEMBER, view, view.uid_of[self.me.life]
-        self.agreement = Agreement(view, self.uid, self.timing, self._send, self._freeze)
+        self.agreement = Agreement(
+            view, self.uid, self.timing, self._send, self._freeze, self._joiners
+        )
         self.agreement.now_s = self._began_s = self._repeated_s = self._now_s
         self.agreement.leaving = self.leaving
         lives = set(view.uid_of)
@@ -529,14 +633,47 @@ class Membership:
             self.keep_previous(before.epoch, agreement.report.bodies)
             self.agreement.suspects = agreement.suspects & view.uids
             lives |= {before.entry(uid).life for uid in view.left}
-        self._others = {}
+        names = {entry.name for entry in view.entries}
+        self._others = {name: life for life, name in self._names.items() if name in names}
         self._informants = set()
         self.installed_by = {self.uid}
         self._effects.append(Install(view, self.uid))
         for life in sorted(lives - {self.me.life}):
             self._send(life, Installed(view.epoch, self.uid, view.group))
+        self._learn(view, is_new=before is None)
         self._replayed.extendleft(reversed(self._early))
         self._early = []
+
+    def _learn(self, view: View, *, is_new: bool) -> None:
+        """Begin or go on as a learner, or have the state: founders do (R12)."""
+        assert self.agreement is not None
+        if is_new and view.epoch > 1 and self.has_state:
+            self.learning = Learning(view, self.uid)
+        elif self.learning is not None:
+            self.learning.on_view(view)
+        self.agreement.restored = self.learning is None
+        if self.learning is not None:
+            self._try_load(self.learning)
+            self._request_state(self.learning)
+
+    def _try_load(self, learning: Learning) -> None:
+        """Load the state that has arrived once it is covered, or discard it (R13)."""
+        label = learning.label
+        if label is None or learning.is_loading:
+            return
+        if learning.is_covered(label):
+            learning.is_loading = True
+            self._effects.append(Load(label))
+        elif learning.is_void(label):
+            learning.discard()
+            self._effects.append(Discard())
+            self._request_state(learning)
+
+    def _request_state(self, learning: Learning) -> None:
+        suspects = self.agreement.suspects if self.agreement is not None else ()
+        life = learning.request(self._now_s, self.timing.retry_s, suspects)
+        if life is not None:
+            self._effects.append(RequestState(life, learning.first_epoch))
 
     def keep_previous(self, epoch: int, bodies: Mapping[Id, bytes]) -> None:
         """Keep the bodies of the epoch before, from which slow members finish it."""
@@ -560,21 +697,21 @@ class Membership:
             self._send(life, Installed(view.epoch, self.uid, view.group))
         self.keep_previous(self.epoch, self.agreement.report.bodies)
         self.role, self._left_view = Role.LEFT, view
-        self.agreement, self._decided_s = None, self._now_s
+        self.agreement, self.learning, self._decided_s = None, None, self._now_s
         self.installed_by = set()
 
     def _be_excluded(self, *, replaced: bool) -> None:
         self._stop(Reason.REPLACED if replaced else Reason.EXCLUDED)
 
     def _stop(self, reason: Reason) -> None:
-        self.role, self.agreement = Role.OUT, None
+        self.role, self.agreement, self.learning = Role.OUT, None, None
         self._own.clear()
         self._effects.append(Stop(reason))
 
     # Founding, and its end ------------------------------------------------------------------------
 
     def _handle_founding(self, life: bytes, record: Record) -> None:
-        if self.role is not Role.FOUNDING:
+        if self.role is not Role.JOINER:
             return
         match record:
             case Invite():

@@ -169,9 +169,20 @@ class Founded(NamedTuple):
     view: View
 
 
+class Join(NamedTuple):
+    """Request of a process outside the group, to all that it has links with.
+
+    The uid of its entry is 0: the view that admits it assigns one.
+    """
+
+    epoch: int
+    entry: Entry
+    lives: frozenset[bytes]  # that it has links with
+
+
 Record = (
     Change | Prepare | Reject | Promise | Accept | Accepted | Decided | Installed | Fetch | Bodies
-    | Excluded | Invite | Fresh | Confirm | Confirmed | Founded
+    | Excluded | Invite | Fresh | Confirm | Confirmed | Founded | Join
 )  # fmt: skip
 
 
@@ -399,6 +410,7 @@ _KINDS: Final[dict[int, tuple[Any, tuple[_Codec, ...]]]] = {
     14: (Confirm, (U4, LIFE)),
     15: (Confirmed, (U4, LIFE)),
     16: (Founded, (U4, LIFE, VIEW)),
+    17: (Join, (ENTRY, _set(LIFE))),
 }
 _KIND_OF: Final = {record: kind for kind, (record, _) in _KINDS.items()}
 
