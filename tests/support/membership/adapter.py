@@ -4,14 +4,14 @@ import marshal
 
 from precedes.live.membership import records
 from precedes.live.membership.agreement import Report, Timing
-from precedes.live.membership.machine import Data, Membership, Reason, Role
-from tests.support.membership.host import NODE_RECORDS, Host
-from tests.support.membership.reference import INSTALL_TICKS, LINGER_TICKS
+from precedes.live.membership.learning import Label
+from precedes.live.membership.machine import Data, Membership, Reason
+from tests.support.membership.host import NODE_RECORDS, STATE_RECORDS, Host
+from tests.support.membership.reference import INSTALL_TICKS, LINGER_TICKS, LONELY_TICKS
 from tests.support.membership.values import Entry, View
 
 GROUP = b"group of a test."
 IDS_MAX = 1 << 12
-ROLES = {Role.JOINER: "founder", Role.MEMBER: "member", Role.LEFT: "left"}
 
 
 def life_bytes(life):
@@ -38,7 +38,7 @@ def timing_of(world):
     """The times of the reference, in ticks."""
     return Timing(
         gather_s=0, retry_s=world.patience, retry_max_s=world.patience, patience_s=0,
-        install_s=INSTALL_TICKS, linger_s=LINGER_TICKS, lost_s=float("inf"),
+        install_s=INSTALL_TICKS, linger_s=LINGER_TICKS, lost_s=float("inf"), drain_s=LONELY_TICKS,
     )  # fmt: skip
 
 
@@ -47,12 +47,19 @@ class Product(Host):
 
     def __init__(self, world, name, founders):
         super().__init__(world, name)
-        self.life = world.next_life()
-        self.role, self.view, self.epoch, self.uid, self.frozen = "founder", None, 0, None, False
+        self.founders = tuple(founders)
+        self.be_joiner()
+
+    def be_joiner(self):
+        """Outside of the group, under a new life."""
+        self.clear_state()
+        self.life, self.linked = self.world.next_life(), {}
+        self.world.own(self)
+        self.role, self.view, self.epoch, self.uid, self.frozen = "joiner", None, 0, None, False
         self.left_view, self.reason = None, None
         self.machine = Membership(
-            records.Entry(0, name, life_bytes(self.life)), tuple(founders),
-            group=GROUP, timing=timing_of(world),
+            records.Entry(0, self.name, life_bytes(self.life)), self.founders, group=GROUP,
+            timing=timing_of(self.world), has_state=not self.world.stateless,
         )  # fmt: skip
 
     # What the world reads -------------------------------------------------------------------------
@@ -110,7 +117,12 @@ class Product(Host):
 
     def handle(self, src, record):
         """A record has arrived."""
+        self.set_times()
         kind = record[0]
+        if kind in STATE_RECORDS:
+            self.on_state_record(src, record)
+            self.carry_out()
+            return
         if kind in NODE_RECORDS:
             record = Data(record[1], record)
         else:
@@ -141,14 +153,44 @@ class Product(Host):
     def tick(self):
         """Time passes."""
         self.ticks += 1
-        vars(self.machine.timing).update(vars(timing_of(self.world)))
+        self.set_times()
         self.machine.tick(self.ticks)
         self.carry_out()
-
-    def meet(self, other):
-        """There is a link with another process."""
-        self.machine.link_up(life_bytes(other.life), other.name)
+        self.tick_transfer()
         self.carry_out()
+
+    def set_times(self):
+        """Patience may have changed."""
+        vars(self.machine.timing).update(vars(timing_of(self.world)))
+
+    def link_up(self, life, name):
+        """There is a link with another process."""
+        self.linked[life] = name
+        self.machine.link_up(life_bytes(life), name)
+        self.carry_out()
+
+    def link_lost(self, life):
+        """There is none any more."""
+        del self.linked[life]
+        self.machine.link_lost(life_bytes(life))
+
+    def may_serve(self, life, first_epoch):
+        """Return whether this member sends its state."""
+        return self.machine.may_serve(life_bytes(life), first_epoch)
+
+    def note_delivered(self, counts):
+        """A learner has queued messages."""
+        self.machine.delivered(counts)
+
+    def state_arrived(self, epoch, state):
+        """The chunks are complete."""
+        self.machine.state(Label(epoch, state))
+        if self.machine.learning is not None and not self.machine.learning.is_loading:
+            self.world.covered["gate_waits"] += self.machine.learning.label is not None
+
+    def state_failed(self):
+        """The transfer broke or was refused."""
+        self.machine.state_failed()
 
     def suspect(self, uid):
         """The failure detector."""
@@ -211,11 +253,25 @@ class Product(Host):
             self.deliver(name, message)
 
     def do_install(self, view, uid):
-        view = seen(view)
+        view, is_new = seen(view), self.view is None and view.epoch > 1
+        if is_new:
+            self.restored = False
         self.world.checker.install(self, view)
         self.role, self.view, self.epoch, self.uid = "member", view, view.epoch, uid
         self.began, self.frozen = self.ticks, False
         self.start_epoch()
+        if is_new:
+            self.begin_learning(view)
+
+    def do_requeststate(self, life, first_epoch):
+        self.fetch_state(life_number(life), first_epoch)
+
+    def do_load(self, label):
+        self.restore(self.state_in_chunks())
+        self.machine.restored()
+
+    def do_discard(self):
+        self.world.covered["state_discarded"] += 1
 
     def do_leave(self, view, is_complete):
         self.left_view, self.role = seen(view), "left"
@@ -237,6 +293,12 @@ class Product(Host):
             self.world.checker.excluded(self)
             self.world.covered["excluded"] += 1
         self.world.covered["last_left"] += reason is Reason.LEFT and self.role == "member"
-        self.alive, self.has_left = False, reason is Reason.LEFT
-        self.role = "left" if self.has_left else "excluded"
         self.world.disown(self)
+        if reason is Reason.EXCLUDED:
+            self.be_joiner()
+            return
+        if reason is Reason.REPLACED:
+            self.world.checker.excluded(self)
+            self.world.covered["replaced"] += 1
+        self.alive, self.has_left = False, reason is Reason.LEFT
+        self.role = "left" if self.has_left else "replaced"

@@ -16,10 +16,10 @@ class Checker:
         self.sender = {}
         self.views = {}  # epoch -> decided view
         self.totals = {0: {}, 1: {}}  # epoch -> uid -> messages before the epoch, all uids ever
-        self.actors = {}  # (epoch, uid) -> name
+        self.actors = {}  # (epoch, uid) -> process
         self.claims = defaultdict(dict)  # epoch -> uid -> count reported stable in it
         self.decided_in = {}  # epoch -> calm round of the decision
-        self.deliveries = defaultdict(list)  # name -> messages
+        self.deliveries = defaultdict(list)  # process -> messages
 
     def fail(self, text):
         """Report what is broken."""
@@ -44,10 +44,23 @@ class Checker:
             self.fail(f"gap before {tag} at {process.name}")
         if not covers(process.state, self.past[tag]):
             self.fail(f"causal order: {tag} at {process.name} before its past")
-        self.deliveries[process.name].append(tag)
+        self.deliveries[process.pid].append(tag)
+
+    def restore(self, process, state):
+        """A state is closed under causes, and lacks nothing that its receiver has not queued."""
+        for uid, n in state.items():
+            if n and (uid, n) not in self.past:
+                self.fail(f"state with {uid}:{n}, which was never broadcast")
+            elif n and not covers(state, self.past[uid, n]):
+                self.fail(f"causal order: state with {uid}:{n} and not its past")
+        if not covers(state, self.totals[process.first_epoch]):
+            self.fail(f"state of {process.name} lacks messages from before its first view")
 
     def decide(self, view):
         """One view for each epoch, which loses nothing that was stable."""
+        names = [entry.name for entry in view.entries]
+        if len(set(names)) != len(names):
+            self.fail(f"a name occurs twice in {view}")
         first = self.views.setdefault(view.epoch, view)
         if first.ident != view.ident:
             self.fail(f"two views decided for epoch {view.epoch}")
@@ -60,16 +73,18 @@ class Checker:
                     self.fail(f"stable in epoch {epoch}, lost in epoch {view.epoch}")
 
     def install(self, process, view):
-        """All that install a view have delivered the same messages."""
+        """All that install a view with the state have delivered the same messages."""
         self.decide(view)
         uid = view.by_life[process.life]
-        if self.actors.setdefault((view.epoch, uid), process.name) != process.name:
+        if self.actors.setdefault((view.epoch, uid), process.pid) != process.pid:
             self.fail(f"uid {uid} is two processes in {view}")
-        self.compare(process, view, "begins")
+        if process.restored:
+            self.compare(process, view, "begins")
 
     def leave(self, process, view):
         """So do those that leave with it, and their own messages survive."""
-        self.compare(process, view, "leaves at")
+        if process.restored:
+            self.compare(process, view, "leaves at")
         if view.cut[process.position] != process.delivered[process.position]:
             self.fail(f"messages of {process.name}, which leaves, are lost")
 
@@ -92,6 +107,7 @@ class Checker:
         """No exclusion may be decided in a calm group; the member may find out later."""
         for epoch in sorted(e for e in self.views if e > process.epoch):
             if process.life not in self.views[epoch].by_life:
-                if self.decided_in[epoch] > CALM_ROUNDS and not self.world.bad_pair:
+                is_calm = self.decided_in[epoch] > CALM_ROUNDS and not self.world.covered["double"]
+                if is_calm and not self.world.bad_pair:
                     self.fail(f"{process.name} is excluded in a calm group")
                 return

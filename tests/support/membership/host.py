@@ -3,20 +3,38 @@
 A message is the tuple (position, sequence, clock, (uid, sequence in the group), sticky). A *sticky*
 message waits for an answer of its sender before it can be delivered, as in protocols that request
 missing dependencies.
+
+The state of a process is a count of messages for each uid. A learner queues deliveries until it has
+the state of another member, which comes in chunks over a connection of its own.
 """
 
 NODE_RECORDS = ("DATA", "ACK", "ASK", "ANSWER")
+STATE_RECORDS = ("GET_STATE", "NO_STATE", "STATE")
+CHUNKS = 2
 
 
 class Host:
-    """The state of a process without its membership, which has ``frozen`` and ``view``."""
+    """The state of a process without its membership.
+
+    That has ``frozen`` and ``view``, and implements ``may_serve``, ``note_delivered``,
+    ``state_arrived`` and ``state_failed``.
+    """
 
     def __init__(self, world, name):
         self.world, self.name = world, name
+        self.pid = world.next_pid()
         self.alive, self.paused, self.has_left = True, False, False
-        self.state = {}  # uid -> messages in the application's state, own ones included
-        self.consumed, self.inbox = {}, []
+        self.restored = True  # has the state of the group
         self.ticks = self.began = 0
+        self.linked = {}  # life -> name: processes that this one has a link with
+        self.clear_state()
+
+    def clear_state(self):
+        """Nothing is known of a group."""
+        self.state = {}  # uid -> messages in the application's state, own ones included
+        self.consumed, self.inbox, self.queue = {}, [], []
+        self.first_epoch = self.request = self.silent_ticks = 0
+        self.chunks, self.state_epoch, self.is_fetching = {}, 0, False
 
     def start_epoch(self):
         """Fresh state of the protocol for the current view."""
@@ -35,7 +53,7 @@ class Host:
 
     def may_broadcast(self):
         """Return whether there is credit, and no change."""
-        if self.role != "member" or self.leaving or self.frozen:
+        if self.role != "member" or self.leaving or self.frozen or not self.restored:
             return False
         return self.delivered[self.position] - self.stable[self.position] < self.world.window
 
@@ -117,10 +135,18 @@ class Host:
                     progress = True
 
     def deliver(self, name, message):
-        """Deliver to the application."""
+        """Deliver to the application; a learner without state queues."""
         self.delivered[name[0]] = name[1]
         self.unstable.append(name)
         tag = message[3]
+        if self.restored:
+            self.apply(tag)
+        else:
+            self.queue.append(tag)
+            self.note_delivered(dict([tag]))
+
+    def apply(self, tag):
+        """A message reaches the application."""
         self.world.checker.deliver(self, tag)
         self.state[tag[0]] = tag[1]
         self.inbox.append(tag)
@@ -134,11 +160,12 @@ class Host:
         del self.inbox[:n]
 
     def acknowledge(self):
-        """Report what is consumed."""
+        """Report what is consumed; learners report what is queued."""
         if self.role != "member":
             return
-        bases = self.view.bases
-        counts = [max(0, self.consumed.get(e.uid, 0) - bases[e.uid]) for e in self.view.entries]
+        bases, counts = self.view.bases, list(self.delivered)
+        if self.restored:
+            counts = [max(0, self.consumed.get(e.uid, 0) - bases[e.uid]) for e in self.view.entries]
         self.on_ack(self.life, self.epoch, self.uid, counts)
         for uid in sorted(self.view.uids - {self.uid}):
             self.send(self.view.life[uid], "ACK", self.epoch, self.uid, counts)
@@ -163,3 +190,81 @@ class Host:
         for p, s in list(self.bodies):
             if s <= min(stable[p], self.delivered[p]):
                 del self.bodies[p, s]
+
+    # Transfer of the state ------------------------------------------------------------------------
+
+    def begin_learning(self, view):
+        """A newcomer: without a state to transfer it begins with the view."""
+        self.first_epoch = view.epoch
+        self.world.covered["learner"] += 1
+        self.restored = False
+        if self.world.stateless:
+            self.restore(self.world.checker.totals[view.epoch])
+
+    def fetch_state(self, life, first_epoch):
+        """Request the state; an earlier request is void."""
+        self.request += 1
+        self.chunks, self.is_fetching, self.silent_ticks = {}, True, 0
+        self.world.send(self.life, life, ("GET_STATE", first_epoch, self.request))
+
+    def on_state_record(self, src, record):
+        """A record of a connection that carries a state."""
+        getattr(self, "on_" + record[0].lower())(src, *record[1:])
+
+    def on_get_state(self, src, first_epoch, request):
+        """Send the state in chunks, or refuse."""
+        if not self.may_serve(src, first_epoch):
+            self.world.send(self.life, src, ("NO_STATE", request))
+            return
+        self.world.covered["transfer"] += 1
+        for i in range(CHUNKS):
+            part = {uid: n for uid, n in self.state.items() if uid % CHUNKS == i}
+            self.world.send(self.life, src, ("STATE", request, self.epoch, i, part))
+
+    def is_awaited(self, request):
+        """Return whether a chunk is of the last request."""
+        return request == self.request
+
+    def on_no_state(self, src, request):
+        """The member cannot send its state."""
+        if self.is_fetching and self.is_awaited(request):
+            self.is_fetching = False
+            self.world.covered["refused_state"] += 1
+            self.state_failed()
+
+    def on_state(self, src, request, epoch, index, part):
+        """A chunk has arrived."""
+        if not self.is_fetching or not self.is_awaited(request):
+            return
+        self.chunks[index], self.silent_ticks = part, 0
+        if len(self.chunks) == CHUNKS:
+            self.is_fetching, self.state_epoch = False, epoch
+            self.state_arrived(epoch, self.state_in_chunks())
+
+    def state_in_chunks(self):
+        """The state that has arrived."""
+        return {uid: n for part in self.chunks.values() for uid, n in part.items()}
+
+    def tick_transfer(self):
+        """A transfer that stands still has failed."""
+        if self.is_fetching and self.role == "member":
+            self.silent_ticks += 1
+            if self.silent_ticks > self.world.patience:
+                self.is_fetching = False
+                self.world.covered["transfer_failed"] += 1
+                self.state_failed()
+
+    def restore(self, state):
+        """Replace the state, and apply of the queue what it does not contain."""
+        self.world.checker.restore(self, state)
+        self.world.covered["restored"] += 1
+        self.restored, self.chunks = True, {}
+        self.state, self.consumed, self.inbox = dict(state), dict(state), []
+        queue, self.queue = self.queue, []
+        for tag in queue:
+            if self.is_beyond_state(tag):
+                self.apply(tag)
+
+    def is_beyond_state(self, tag):
+        """Return whether a queued message is not in the state yet."""
+        return tag[1] > self.state.get(tag[0], 0)

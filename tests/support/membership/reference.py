@@ -6,13 +6,14 @@ has no sockets, no bytes and no clock but ticks.
 
 from collections import Counter, defaultdict
 
-from tests.support.membership.host import NODE_RECORDS, Host
-from tests.support.membership.values import View, is_quorum
+from tests.support.membership.host import NODE_RECORDS, STATE_RECORDS, Host
+from tests.support.membership.values import Entry, View, covers, is_quorum
 
 ANSWERED = frozenset({*NODE_RECORDS, "CHANGE", "PREPARE", "ACCEPT"})
 EPOCHAL = ANSWERED | {"PROMISE", "REJECT", "ACCEPTED", "DECIDED", "BODIES", "INSTALLED"}
 INSTALL_TICKS = 20
 LINGER_TICKS = 18
+LONELY_TICKS = 20
 
 
 class Ballot:
@@ -24,13 +25,24 @@ class Ballot:
 
 
 class Reference(Host):
-    """Roles: member -> left or excluded."""
+    """Roles: joiner -> member -> left, replaced, or joiner again."""
 
     def __init__(self, world, name, founders):
         super().__init__(world, name)
-        self.life = world.next_life()
+        self.be_joiner()
+
+    def be_joiner(self):
+        """Outside of the group, under a new life."""
+        self.clear_state()
+        self.life, self.linked = self.world.next_life(), {}
+        self.world.own(self)
         self.early, self.turns = [], 0
-        self.role, self.leaving = "founder", False
+        self.role, self.leaving = "joiner", False
+        self.joins = {}  # life -> (name, lives that it has links with)
+        self.asked_at = self.lonely_since = None
+        self.complete = None  # epoch and counts of the state that has arrived
+        self.seen, self.requested, self.requested_at, self.turn = {}, False, None, 0
+        self.is_flushing = False
         self.clear()
 
     def found(self, view):
@@ -81,6 +93,9 @@ class Reference(Host):
     def handle(self, src, record):
         """A record has arrived."""
         kind = record[0]
+        if kind in STATE_RECORDS:
+            self.on_state_record(src, record)
+            return
         if kind in EPOCHAL and not self.is_current(src, record):
             return
         getattr(self, "on_" + kind.lower())(src, *record[1:])
@@ -94,7 +109,10 @@ class Reference(Host):
             elif kind in ANSWERED and self.left_view.epoch == epoch + 1:
                 self.send(src, "DECIDED", epoch, self.left_view)
             return False
-        if self.role != "member":
+        if self.role == "joiner" and kind == "DECIDED" and self.life in record[2].by_life:
+            self.install(record[2])
+            return False
+        if self.role not in ("joiner", "member"):
             return False
         if epoch > self.epoch:
             self.early.append((src, record))
@@ -103,14 +121,22 @@ class Reference(Host):
             if kind in ANSWERED and epoch == self.epoch - 1:
                 self.send(src, "DECIDED", epoch, self.view)
             elif kind in ANSWERED:
-                self.send(src, "EXCLUDED", epoch)
+                is_replaced = self.linked.get(src) in self.view.name.values()
+                self.send(src, "EXCLUDED", epoch, is_replaced)
             return False
         self.suspects.discard(self.view.by_life.get(src))
         return True
 
     def tick(self):
-        """Repeat what was not answered."""
+        """Time passes."""
         self.ticks += 1
+        self.tick_role()
+        self.tick_transfer()
+
+    def tick_role(self):
+        """Repeat what was not answered."""
+        if self.role == "joiner":
+            self.tick_joiner()
         if self.role == "left" and (
             self.installed_by >= self.left_view.uids or self.has_lingered()
         ):
@@ -124,10 +150,14 @@ class Reference(Host):
             self.repeated = self.ticks
             for uid in sorted(self.view.uids - self.installed_by):
                 self.send(self.view.life[uid], "DECIDED", self.epoch - 1, self.view)
+        if not self.restored:
+            self.request_state()
+        if self.leaving and self.view.voters == {self.uid} and self.lonely_since is None:
+            self.lonely_since = self.ticks
         if self.decided is not None:
             if is_due:
                 self.finish(again=True)
-        elif self.leaving and not self.frozen and self.view.uids == {self.uid}:
+        elif self.is_last():
             self.world.covered["last_left"] += 1
             self.end(has_left=True)
         else:
@@ -136,6 +166,13 @@ class Reference(Host):
     def has_lingered(self):
         """Return whether no process can expect this one to wait any longer."""
         return self.ticks - self.decided_at >= LINGER_TICKS
+
+    def is_last(self):
+        """The only voter leaves, and has waited for learners."""
+        if self.lonely_since is None or self.frozen or self.view.voters != {self.uid}:
+            return False
+        is_alone = self.view.uids == {self.uid} and not self.joiners()
+        return is_alone or self.ticks - self.lonely_since >= LONELY_TICKS
 
     def end(self, has_left=False):
         """The process is over."""
@@ -154,7 +191,7 @@ class Reference(Host):
                 self.propose()
             elif self.ticks - ballot.began > patience:
                 self.start_ballot()
-        elif self.suspects or self.change_requested or self.frozen or self.wants_to_leave():
+        elif self.has_reason() or self.frozen:
             if self.since is None:
                 self.since = self.ticks
             first = min(u for u in self.view.uids if u == self.uid or u not in self.suspects)
@@ -166,9 +203,11 @@ class Reference(Host):
         else:
             self.since = None
 
-    def wants_to_leave(self):
-        """Leaving is a reason for a view only if another voter can go on."""
-        return self.leaving and self.view.voters != {self.uid}
+    def has_reason(self):
+        """A reason for another view; leaving is one only if another voter can go on."""
+        leaves = self.leaving and self.view.voters != {self.uid}
+        is_promoted = self.restored and self.uid not in self.view.voters
+        return self.suspects or self.change_requested or leaves or is_promoted or self.joiners()
 
     def start_ballot(self):
         """Phase 1."""
@@ -198,7 +237,10 @@ class Reference(Host):
         if ballot is None or ballot.number != number or ballot.value is not None:
             return
         ballot.promises[promise["uid"]] = promise
-        if not self.view.uids - set(ballot.promises) - self.suspects and self.is_prepared():
+        names = {name for name, _ in self.joiners().values()}
+        replaced = {u for u, name in self.view.name.items() if name in names}
+        awaited = self.view.uids - set(ballot.promises) - self.suspects - replaced
+        if not awaited and self.is_prepared():
             self.propose()
 
     def is_prepared(self):
@@ -229,18 +271,25 @@ class Reference(Host):
         """A new value from the promises of a quorum."""
         view, promises = self.view, self.ballot.promises
         leavers = {u for u, p in promises.items() if p["leaving"]}
-        staying = set(promises) - leavers
+        joiners = {}  # name -> life, of two with one name the larger
+        for promise in promises.values():
+            for life, name in promise["joiners"]:
+                if life not in view.by_life:
+                    joiners[name] = max(joiners.get(name, 0), life)
+        staying = {u for u in promises if u not in leavers and view.name[u] not in joiners}
+        self.world.covered["takeover"] += any(view.name[u] in joiners for u in promises)
         while pairs := [
             x for u in staying for x in promises[u]["suspects"] if x in staying and x != u
         ]:
             complaints = Counter(pairs)
-            staying.discard(max(complaints, key=lambda u: (complaints[u], u)))
+            staying.discard(max(complaints, key=lambda u: (complaints[u], u not in view.voters, u)))
             self.world.covered["complaint"] += 1
-        if not staying & view.voters:
-            able = view.voters & set(promises)
+        able = {u for u, p in promises.items() if u in view.voters or p["restored"]}
+        if not staying & able:
             last = min(able & leavers or able)
             staying.add(last)
             leavers.discard(last)
+            joiners.pop(view.name[last], None)
         kept = [promises[u] for u in sorted(staying | leavers)]
         cut = [max(column) for column in zip(*(p["delivered"] for p in kept), strict=True)]
         stable = [max(column) for column in zip(*(p["stable"] for p in kept), strict=True)]
@@ -250,17 +299,21 @@ class Reference(Host):
                 flush.append(name)
         assert len(flush) == sum(cut) - sum(stable)
         counts = {u: view.bases[u] + cut[p] for u, p in view.position.items()}
+        new = [Entry(u, x, joiners[x]) for u, x in enumerate(sorted(joiners), view.next_uid)]
         self.world.covered["excluded_by_view"] += len(view.uids - staying - leavers)
+        self.world.covered["admitted"] += len(new)
+        self.world.covered["promoted"] += len(staying & able - view.voters)
+        old = [(view.position[u], view.entries[view.position[u]]) for u in staying]
         return View(
             epoch=self.epoch + 1,
-            entries=place([(view.position[u], view.entries[view.position[u]]) for u in staying]),
-            voters=staying & view.voters,
+            entries=place(old, new),
+            voters=staying & able,
             cut=cut,
             flush=flush,
-            next_uid=view.next_uid,
+            next_uid=view.next_uid + len(new),
             ballot=self.ballot.number,
             left=leavers,
-            bases={u: counts[u] for u in staying},
+            bases={u: counts[u] for u in staying} | {entry.uid: 0 for entry in new},
             ended={u: n for u, n in counts.items() if u not in staying},
             successors={u: u for u in staying},
         )
@@ -292,6 +345,8 @@ class Reference(Host):
             "uid": self.uid, "accepted": self.accepted, "delivered": tuple(self.delivered),
             "stable": tuple(self.stable), "unstable": tuple(self.unstable),
             "suspects": frozenset(self.suspects), "leaving": self.leaving,
+            "restored": self.restored,
+            "joiners": [(life, name) for life, (name, _) in self.joiners().items()],
         })  # fmt: skip
 
     def promise(self, number):
@@ -372,7 +427,7 @@ class Reference(Host):
         """Deliver the flush, then install the view or leave; or be excluded."""
         value, leaves = self.decided, self.uid in self.decided.left
         if not leaves and self.life not in value.by_life:
-            self.be_excluded()
+            self.be_excluded(self.name in value.name.values())
             return
         if any(have > limit for have, limit in zip(self.delivered, value.cut, strict=True)):
             self.world.checker.fail(f"{self.name} has delivered beyond the cut of {value}")
@@ -385,9 +440,11 @@ class Reference(Host):
             if not leaves or not self.has_lingered():
                 return
         else:
+            self.is_flushing = True
             for name in value.flush:
                 if name[1] > self.delivered[name[0]]:
                     self.deliver(name, self.bodies[name])
+            self.is_flushing = False
         if leaves:
             self.leave(value, is_complete=not lacking)
         else:
@@ -404,20 +461,28 @@ class Reference(Host):
         self.frozen, self.decided, self.ballot = False, None, None
         self.world.covered["left"] += 1
 
-    def be_excluded(self):
-        """Not in the decided view."""
+    def be_excluded(self, is_replaced):
+        """Not in the decided view: join again, unless another process has the name."""
         self.world.checker.excluded(self)
-        self.world.covered["excluded"] += 1
-        self.role = "excluded"
-        self.end()
+        if is_replaced:
+            self.world.covered["replaced"] += 1
+            self.role = "replaced"
+            self.end()
+        else:
+            self.world.covered["excluded"] += 1
+            self.world.disown(self)
+            self.be_joiner()
 
-    def on_excluded(self, src, epoch):
+    def on_excluded(self, src, epoch, is_replaced):
         """It did not learn of a decision."""
         if self.role == "member" and self.epoch == epoch:
-            self.be_excluded()
+            self.be_excluded(is_replaced)
 
     def install(self, value):
         """Begin the next epoch."""
+        is_new = self.view is None and value.epoch > 1
+        if is_new:
+            self.restored = False
         self.world.checker.install(self, value)
         before, previous, early = self.view, (self.epoch, getattr(self, "bodies", {})), self.early
         suspects = self.suspects
@@ -431,8 +496,15 @@ class Reference(Host):
         self.repeated = self.ticks
         self.start_epoch()
         self.installed_by = {self.uid}
+        if is_new:
+            self.turn = self.uid
+            self.begin_learning(value)
         for life in sorted(lives - {self.life}):
             self.send(life, "INSTALLED", self.epoch, self.uid)
+        if not self.restored:
+            self.seen.update(value.bases | value.ended)
+            self.try_restore()
+            self.request_state()
         self.early = []
         for src, record in early:
             if record[1] >= self.epoch:
@@ -445,8 +517,92 @@ class Reference(Host):
             self.previous = None
 
 
-def place(old):
-    """Entries by position: who stays keeps its position if it exists, the rest fills the gaps."""
-    placed = {p: entry for p, entry in old if p < len(old)}
-    rest = [entry for p, entry in sorted(old, reverse=True) if p >= len(old)]
-    return [placed[p] if p in placed else rest.pop(0) for p in range(len(old))]
+    # Joiners, learners, and the state -------------------------------------------------------------
+
+    def link_up(self, life, name):
+        """There is a link with another process."""
+        self.linked[life] = name
+
+    def link_lost(self, life):
+        """There is none any more."""
+        del self.linked[life]
+        self.joins.pop(life, None)
+
+    def tick_joiner(self):
+        """Ask everybody for admission."""
+        is_due = self.asked_at is None or self.ticks - self.asked_at >= self.world.patience
+        if self.linked and is_due:
+            self.asked_at = self.ticks
+            for life in sorted(self.linked):
+                self.send(life, "JOIN", 0, self.name, frozenset(self.linked))
+
+    def on_join(self, src, epoch, name, lives):
+        """A process wants to join."""
+        if self.role == "member" and src in self.linked:
+            self.joins[src] = name, lives
+
+    def joiners(self):
+        """Those with links to all that are not suspected, or have their name."""
+        voters = {self.view.name[u] for u in self.view.voters}
+        return {
+            life: (name, lives) for life, (name, lives) in self.joins.items()
+            if life not in self.view.by_life and voters != {name} and lives >= {
+                e.life for e in self.view.entries
+                if e.uid not in self.suspects | {self.uid} and e.name != name
+            }
+        }  # fmt: skip
+
+    def request_state(self):
+        """Request it from the next voter, once in a while."""
+        patience = self.world.patience
+        is_soon = self.requested_at is not None and self.ticks - self.requested_at < patience
+        others = self.view.voters - {self.uid}
+        if not (self.requested or is_soon) and others:
+            self.requested, self.requested_at, self.turn = True, self.ticks, self.turn + 1
+            voters = sorted(others - self.suspects or others)
+            life = self.view.life[voters[self.turn % len(voters)]]
+            self.fetch_state(life, self.first_epoch)
+
+    def may_serve(self, life, first_epoch):
+        """Only a member with the state that has installed the learner's first view."""
+        is_member = self.role == "member" and self.restored
+        return is_member and self.epoch >= first_epoch and life in self.view.by_life
+
+    def note_delivered(self, counts):
+        """A message is queued."""
+        self.seen.update(counts)
+        if not self.is_flushing:
+            self.try_restore()
+
+    def state_failed(self):
+        """The transfer broke or was refused."""
+        self.requested = False
+        self.request_state()
+
+    def state_arrived(self, epoch, state):
+        """All chunks are there."""
+        self.complete = epoch, state
+        self.try_restore()
+        self.world.covered["gate_waits"] += self.complete is not None
+
+    def try_restore(self):
+        """Load the state when deliveries here cover it; discard it if they never will."""
+        if self.complete is None:
+            return
+        epoch, state = self.complete
+        if self.epoch >= epoch:
+            if covers(self.seen, {u: n for u, n in state.items() if u in self.seen}):
+                self.complete = None
+                self.restore(state)
+            elif self.epoch > epoch:
+                self.world.covered["state_discarded"] += 1
+                self.complete = None
+                self.state_failed()
+
+
+def place(old, new):
+    """Entries by position: who stays keeps its position if it exists, others fill the gaps."""
+    total = len(old) + len(new)
+    placed = {p: entry for p, entry in old if p < total}
+    rest = [entry for p, entry in sorted(old, reverse=True) if p >= total] + new
+    return [placed[p] if p in placed else rest.pop(0) for p in range(total)]

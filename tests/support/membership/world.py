@@ -11,49 +11,60 @@ from collections import Counter, deque
 from precedes.errors import PeerError
 from tests.support.membership.adapter import Product
 from tests.support.membership.checker import Checker
+from tests.support.membership.host import STATE_RECORDS
 from tests.support.membership.reference import Reference
 from tests.support.membership.values import Entry, View, Violation, is_quorum
 
-PROFILES = ("mixed", "one_way", "five")
+PROFILES = ("mixed", "joins", "one_way", "five")
 KINDS = (
     *("DATA", "ACK", "PREPARE", "PROMISE", "ACCEPT", "ACCEPTED", "DECIDED", "FETCH", "BODIES"),
-    *("INSTALLED", "CHANGE"),
+    *("INSTALLED", "CHANGE", "JOIN", "GET_STATE", "STATE"),
 )
+JOIN_KINDS = ("STATE", "STATE", "GET_STATE", "JOIN", "DECIDED", "INSTALLED")
+SIZES = {"five": [5, 5, 6, 7], "joins": [1, 2, 3]}  # of the first view
+# Records outside of the order of a link: states have connections of their own.
+LANES = dict.fromkeys(STATE_RECORDS, 1)
 BYTES_EVERY = 10  # schedules in which records travel as bytes
 
 
 class World:
     """Processes, links, and an adversary drawn from a seed."""
 
-    def __init__(self, seed, process=Product, profile="mixed", n=None):
+    def __init__(self, seed, process=Product, profile="mixed", n=None, extra=None):
         self.rng = rng = random.Random(f"{profile} {seed}")
         self.profile, self.with_bytes = profile, seed % BYTES_EVERY == 0
         self.checker, self.covered = Checker(self), Counter()
-        self.lives = self.calm_round = 0
+        self.process = process
+        self.pids = self.lives = self.calm_round = 0
         self.local = deque()
-        self.links, self.busy_links = {}, []  # (life, life) -> records; those not empty
-        self.owner, self.at = {}, {}  # life -> process; name -> process
+        self.links, self.busy_links = {}, []  # (life, life, lane) -> records; those not empty
+        self.owner, self.at = {}, {}  # life -> process; name -> its newest process
+        self.older = []  # processes whose name a second one has
         self.born = {}  # life -> name
         self.cut = set()  # ordered pairs of names: (sender, receiver) whose link is cut
         self.bad_pair, self.due = (), False
         self.traps, self.slow = [], set()
         if n is None:
-            n = rng.choice([5, 5, 6, 7] if profile == "five" else [1, 2, 3, 3, 4, 5, 6])
-        self.names = [chr(97 + i) for i in range(n)]
+            n = rng.choice(SIZES.get(profile, [1, 2, 3, 3, 4, 5, 6]))
+        if extra is None:
+            extra = rng.choice([2, 3, 4] if profile == "joins" else [0, 1, 1, 2])
+        self.names = [chr(97 + i) for i in range(n + extra)]
+        self.founders = self.names[:n]
         self.route = rng.choice(["direct", "direct", "tree"])
         self.sticky = rng.choice([0.0, 0.0, 0.15])
         self.window = rng.choice([2, 4, 8])
         self.stateless = rng.random() < 0.3
         self.patience = 3
-        self.found(process)
+        self.found()
 
-    def found(self, process):
-        """Start with a view of all names."""
-        for name in self.names:
-            made = self.at[name] = process(self, name, self.names)
-            self.own(made)
-        if process is Reference:
-            entries = [Entry(i, x, self.at[x].life) for i, x in enumerate(self.names, 1)]
+    def found(self):
+        """Start with a view of all founders."""
+        for name in self.founders:
+            self.at[name] = self.process(self, name, self.founders)
+        for made in self.at.values():
+            self.link(made)
+        if self.process is Reference:
+            entries = [Entry(i, x, self.at[x].life) for i, x in enumerate(self.founders, 1)]
             uids = {entry.uid for entry in entries}
             view = View(epoch=1, entries=entries, voters=uids, next_uid=len(uids) + 1,
                         ballot=(1, 1))  # fmt: skip
@@ -61,9 +72,6 @@ class World:
                 made.found(view)
         else:
             for made in self.at.values():
-                for other in self.at.values():
-                    if other is not made:
-                        made.meet(other)
                 made.machine.tried_seeds()
             for made in self.at.values():
                 made.machine.tick(0)
@@ -78,6 +86,27 @@ class World:
             self.deliver_at(0)
 
     # Identities and links -------------------------------------------------------------------------
+
+    def start(self, name):
+        """A process that is in no group."""
+        self.at[name] = self.process(self, name, self.founders)
+
+    def link(self, process):
+        """A process notices which links it has, in both directions."""
+        reached = {
+            p.life: p.name for p in self.processes()
+            if p is not process and p.role != "replaced"
+            and not {(p.name, process.name), (process.name, p.name)} & self.cut
+        }  # fmt: skip
+        for life in sorted(process.linked.keys() - reached.keys()):
+            process.link_lost(life)
+        for life in sorted(reached.keys() - process.linked.keys()):
+            process.link_up(life, reached[life])
+
+    def next_pid(self):
+        """A number for each process."""
+        self.pids += 1
+        return self.pids
 
     def next_life(self):
         """A life that no process had."""
@@ -101,13 +130,15 @@ class World:
 
     def processes(self):
         """All that run, those that have left and still answer among them."""
-        return [p for p in self.at.values() if p.alive]
+        self.older = [p for p in self.older if p.alive]
+        return [p for p in self.at.values() if p.alive] + self.older
 
     def send(self, a, b, record):
         """Links are FIFO between two lives and lose nothing but with a life."""
-        queue = self.links.setdefault((a, b), deque())
+        key = a, b, LANES.get(record[0], 0)
+        queue = self.links.setdefault(key, deque())
         if not queue:
-            self.busy_links.append((a, b))
+            self.busy_links.append(key)
         queue.append(record)
 
     def send_local(self, process, record):
@@ -144,7 +175,9 @@ class World:
         return True
 
     def pass_record(self, source, target, record):
-        """A record arrives."""
+        """A record arrives, over a link."""
+        if source not in target.linked:
+            target.link_up(source, self.born[source])
         target.handle(source, record)
         self.settle()
 
@@ -172,22 +205,37 @@ class World:
             return
         self.covered["crash"] += 1
         self.covered["crash_" + process.role] += 1
+        self.covered["crash_learner"] += process.role == "member" and not process.restored
+        self.covered["crash_sender"] += any(
+            key[0] == process.life and key[2] and queue for key, queue in self.links.items()
+        )
         self.covered["crash_coordinator"] += process.ballot is not None
         self.covered["crash_frozen"] += process.frozen
         self.covered["crash_decided"] += process.decided is not None
         process.alive, process.has_left = False, process.role == "left"
-        for (a, _), queue in self.links.items():
-            if a == process.life and queue:
+        for key, queue in self.links.items():
+            if key[0] == process.life and queue:
                 for _ in range(self.rng.randint(0, len(queue))):
                     self.covered["lost_" + queue.pop()[0]] += 1
         self.busy_links = [key for key in self.busy_links if self.links[key]]
         self.disown(process)
 
+    def restart(self, name):
+        """Another process takes the name of one that has crashed."""
+        self.start(name)
+        self.covered["restart"] += 1
+
+    def down(self):
+        """Names whose process crashed and did not leave before."""
+        return [x for x, p in self.at.items() if not p.alive and not p.has_left]
+
     # The adversary --------------------------------------------------------------------------------
 
     def run(self):
         """One schedule of faults."""
-        if self.profile == "one_way" or self.rng.random() < 0.5:
+        if self.profile == "joins":
+            self.run_joins()
+        elif self.profile == "one_way" or self.rng.random() < 0.5:
             self.run_phases()
         else:
             self.run_mixed()
@@ -211,14 +259,14 @@ class World:
             "pause": 0.5 * level * rng.random(), "resume": 1.5,
             "cut": 0.5 * level * rng.random(), "split": 0.4 * level * rng.random(), "heal": 1.0,
             "leave": 0.4 * level * rng.random(), "change": rng.choice([0, 0.5, 1.0]),
-            "blackout": 0.01,
+            "blackout": 0.01, "restart": 2.0 * level, "join": 1.0, "double": 0.03,
         }  # fmt: skip
         style = rng.choice(["mixed", "mixed", "duel", "churn", "hold"])
         if style == "duel":  # coordinators that compete
             self.patience = rng.choice([0, 0, 1])
             weights.update(tick=rng.choice([20, 40]), suspect=1.0, cut=1.5, heal=0.5, detect=0.5)
         elif style == "churn":
-            weights.update(change=3.0, leave=0.3, crash=0.3, tick=25, detect=2)
+            weights.update(change=3.0, leave=0.3, crash=0.3, tick=25, detect=2, join=3, restart=4)
         elif style == "hold":  # cuts that last
             weights.update(cut=2.0, heal=0.1, split=0.0, tick=20, suspect=0.5)
         if rng.random() < 0.4:
@@ -227,22 +275,43 @@ class World:
             self.slow |= {"DATA", "FETCH", "BODIES"}
             weights["crash"] *= 2
         if rng.random() < 0.5:
-            self.traps = [
-                [rng.choice(KINDS), rng.randint(1, 12), rng.choice(["before", "after"])]
-                for _ in range(rng.randint(1, 3))
-            ]
+            self.set_traps(KINDS, rng.randint(1, 3))
         self.act(weights, rng.choice([120, 250, 400, 700]))
+
+    def set_traps(self, kinds, count):
+        """Processes crash before or after they receive such a record."""
+        rng = self.rng
+        self.traps = [
+            [rng.choice(kinds), rng.randint(1, 12), rng.choice(["before", "after"])]
+            for _ in range(count)
+        ]
+
+    def run_joins(self):
+        """Mostly joins, restarts and exclusions; transfers are slow."""
+        rng = self.rng
+        self.patience = rng.choice([1, 3])
+        self.slow = set(rng.sample(JOIN_KINDS, rng.randint(1, 3)))
+        if rng.random() < 0.7:
+            self.set_traps((*JOIN_KINDS, "ACCEPT"), rng.randint(1, 2))
+        weights = {
+            "deliver": 60, "tick": rng.choice([20, 40]), "broadcast": 5, "consume": 6,
+            "acknowledge": 3, "join": 6, "leave": rng.choice([0, 0.3]), "restart": 2, "detect": 2,
+            "crash": rng.choice([0, 0.2, 0.6]), "suspect": rng.choice([0, 0.4]), "cut": 0.3,
+            "heal": 1, "double": 0.1,
+        }  # fmt: skip
+        self.act(weights, rng.choice([150, 300, 500]))
 
     def run_phases(self):
         """Partitions that last, with detectors that believe them."""
         rng = self.rng
         self.patience = rng.choice([0, 1, 1, 2])
-        is_closed = rng.random() < 0.5  # nobody leaves
+        is_closed = rng.random() < 0.5  # nobody joins or leaves
         weights = {
             "deliver": 60, "tick": rng.choice([8, 15, 25]), "broadcast": rng.choice([2, 6]),
             "consume": 5, "acknowledge": rng.choice([1, 4]), "believe": rng.choice([2, 6]),
             "change": rng.choice([0, 1.5]), "leave": 0 if is_closed else 0.2,
-            "crash": rng.choice([0, 0.2, 0.6]),
+            "crash": rng.choice([0, 0.2, 0.6]), "join": 0 if is_closed else 1.5,
+            "restart": rng.choice([0.3, 1.0, 3.0]),
         }  # fmt: skip
         kinds = ["whole", "split", "split", "alone", "deaf", "mute", "random"]
         if self.profile == "one_way":
@@ -288,7 +357,7 @@ class World:
             p.broadcast(self.rng.random() < self.sticky)
 
     def do_consume(self):
-        if (p := self.pick()) is not None:
+        if (p := self.pick()) is not None and p.restored:
             p.consume(self.rng.randint(1, 6))
 
     def do_acknowledge(self):
@@ -297,14 +366,39 @@ class World:
 
     def do_tick(self):
         if (p := self.pick()) is not None:
+            self.link(p)
             p.tick()
+
+    def do_restart(self):
+        if names := self.down():
+            self.restart(self.rng.choice(names))
+
+    def do_join(self):
+        if absent := [x for x in self.names if x not in self.at]:
+            self.start(self.rng.choice(absent))
+
+    def do_double(self):
+        """A second process under a name in use, by an operator's mistake."""
+        if names := [x for x, p in self.at.items() if p.alive and p.role in ("member", "joiner")]:
+            self.double(self.rng.choice(names))
+            self.covered["double"] += 1
+
+    def double(self, name):
+        """Start a second process of a name."""
+        self.older.append(self.at[name])
+        self.start(name)
 
     def do_crash(self):
         tests = [None, lambda p: p.ballot is not None, lambda p: p.frozen,
                  lambda p: p.decided is not None, lambda p: p.decided is not None,
-                 lambda p: p.role == "left"]  # fmt: skip
+                 lambda p: p.role == "left", lambda p: p.role == "member" and not p.restored,
+                 lambda p: p.role == "member" and p.restored and self.sends_state(p)]  # fmt: skip
         if (p := self.pick(self.rng.choice(tests))) is not None:
             self.crash(p)
+
+    def sends_state(self, process):
+        """Return whether a part of its state is in flight."""
+        return any(key[0] == process.life and key[2] for key in self.busy_links)
 
     def do_blackout(self):
         self.covered["blackout"] += 1
@@ -369,6 +463,10 @@ class World:
         self.patience = 3
         for p in self.processes():
             p.paused = False
+        if rng.random() < 0.85:
+            for name in self.down():
+                if rng.random() < 0.8:
+                    self.restart(name)
         return self.converge(rounds)
 
     def converge(self, rounds):
@@ -383,6 +481,7 @@ class World:
                 self.broadcast_finally()
                 return True
             for p in self.processes():
+                self.link(p)
                 p.tick()
                 self.settle()
         if self.covered["last_left"] > left:
@@ -394,7 +493,8 @@ class World:
         for _ in range(2):
             self.drain()
             for p in self.processes():
-                p.consume(10**9)
+                if p.restored:
+                    p.consume(10**9)
                 p.acknowledge()
             self.settle()
         self.drain()
@@ -411,7 +511,8 @@ class World:
         for p in self.processes():
             if p.role == "member":
                 for e in p.view.entries:
-                    alive = self.is_connected(e.life) and self.owner[e.life].role == "member"
+                    roles = ("member", "joiner")
+                    alive = self.is_connected(e.life) and self.owner[e.life].role in roles
                     if alive and (e.name, p.name) not in self.cut:
                         p.trust(e.uid)
                     else:
@@ -422,14 +523,19 @@ class World:
         live = [p for p in self.processes() if p.role != "left"]
         if self.bad_pair and live:  # one of the two has to stay outside
             top = max(p.epoch for p in live)
-            out = [p for p in live if p.name in self.bad_pair and p.epoch < top]
+            out = [p for p in live if p.name in self.bad_pair
+                   and (p.role != "member" or p.epoch < top)]  # fmt: skip
             if len({p.name for p in out}) == 1:
                 live = [p for p in live if p not in out]
-        if not live or any(p.epoch != live[0].epoch for p in live):
+        for p in [p for p in live if p.role == "member" and p.view.voters == {p.uid}]:
+            # The only voter is never replaced: a second process of its name has to wait.
+            live = [x for x in live if x.name != p.name or x.role != "joiner"]
+        if not live or any(p.role != "member" or p.epoch != live[0].epoch for p in live):
             return False
-        if any(p.frozen or p.leaving or p.waiting or p.suspects for p in live):
+        if any(p.frozen or p.leaving or p.waiting or p.suspects or not p.restored for p in live):
             return False
-        if set(live[0].view.by_life) != {p.life for p in live}:
+        view = live[0].view
+        if set(view.by_life) != {p.life for p in live} or view.voters != view.uids:
             return False
         states = [{u: n for u, n in p.state.items() if n} for p in live]
         return all(state == states[0] for state in states)

@@ -247,7 +247,9 @@ class Membership:
     def is_last(self) -> bool:
         """Return whether the only voter leaves, and no learner will get a vote (R9)."""
         agreement = self.agreement
-        if agreement is None or agreement.is_frozen or self._lonely_s is None:
+        if agreement is None or agreement.is_frozen or agreement.has_heir:
+            return False
+        if self._lonely_s is None:
             return False
         has_learners = bool(agreement.view.uids - {self.uid} or agreement.joiners)
         return not has_learners or self._now_s - self._lonely_s >= self.timing.drain_s
@@ -410,7 +412,7 @@ class Membership:
             self._repeat(view)
         if self.learning is not None:
             self._request_state(self.learning)
-        if agreement.leaving and view.voters == {self.uid} and self._lonely_s is None:
+        if agreement.leaving and not agreement.has_heir and self._lonely_s is None:
             self._lonely_s = now_s
         if self._is_lost(view, now_s):
             self._stop(Reason.LOST)
