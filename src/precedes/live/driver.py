@@ -682,6 +682,8 @@ class Driver:
                 log.info("member %s %s %s", self.config.member, how, self._named(uid - 1))
             case machine.Stop(reason):
                 self._end(reason)
+            case machine.RequestState() | machine.Load() | machine.Discard():
+                raise InternalError("a group without a state transfers one")
             case _:
                 assert_never(effect)
 

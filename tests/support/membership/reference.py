@@ -516,7 +516,6 @@ class Reference(Host):
         if self.installed_by >= self.view.uids | self.view.left:
             self.previous = None
 
-
     # Joiners, learners, and the state -------------------------------------------------------------
 
     def link_up(self, life, name):
@@ -576,8 +575,9 @@ class Reference(Host):
 
     def state_failed(self):
         """The transfer broke or was refused."""
-        self.requested = False
-        self.request_state()
+        if self.role == "member":
+            self.requested = False
+            self.request_state()
 
     def state_arrived(self, epoch, state):
         """All chunks are there."""
@@ -587,7 +587,7 @@ class Reference(Host):
 
     def try_restore(self):
         """Load the state when deliveries here cover it; discard it if they never will."""
-        if self.complete is None:
+        if self.complete is None or self.role != "member":
             return
         epoch, state = self.complete
         if self.epoch >= epoch:

@@ -1,9 +1,13 @@
 """Written schedules for mistakes that a random search meets rarely or never.
 
-Each holds; the mutants that each convicts are in ``mutants``. Members are in order of seniority.
+Each holds, or is blocked if ``EXPECTED`` says so; the mutants that it convicts are in ``mutants``.
+Members are in order of seniority.
 """
 
+from tests.support.membership.adapter import life_bytes
+
 SCHEDULES = {}  # name -> function
+EXPECTED = {"L6": "blocked: "}
 
 
 def schedule(name):
@@ -228,23 +232,40 @@ def leaver(stage):
 
 @schedule("D12")
 def broken_link(stage):
-    """The link between b and c is broken: the younger is excluded, once."""
+    """The link between b and c is broken: the younger is excluded, and stays outside."""
     w = stage("abc")
     w.cut, w.is_over = {("b", "c"), ("c", "b")}, True
     epochs = []
     for w.calm_round in range(80):
         w.exchange()
         w.detect()
-        w.tick([p.name for p in w.processes()])
+        w.tick("abc")
         epochs.append(w["a"].epoch)
-    if [p.name for p in w.processes()] != ["a", "b"]:
-        return "b and c stay in one view"
+    if [p.role for p in map(w.at.get, "abc")] != ["member", "member", "joiner"]:
+        return "b and c stay in one view, or take turns"
     if not epochs[20] == epochs[-1] == 2:
         return f"{epochs[-1] - epochs[20]} views in 60 calm rounds"
     return ""
 
 
 @schedule("D13")
+def waiting(stage):
+    """The only voter leaves next to a learner whose state is slow: it waits, changing nothing."""
+    w = stage("a", "b")
+    w.slow_state, w.is_over = True, True
+    w.admit("b", "a")
+    w.leave("a")
+    for _ in range(60):
+        if w["a"].alive:
+            w.tick("a")
+        w.tick("b")
+        w.flow()
+    if w["a"].epoch > 2:
+        return f"{w['a'].epoch - 2} views without a reason"
+    return "" if w["a"].has_left else "a never leaves"
+
+
+@schedule("D13b")
 def lonely(stage):
     """The only voter leaves: it ends, and decides no views before."""
     w = stage("ab")
@@ -258,3 +279,212 @@ def lonely(stage):
     if w["a"].epoch > 2:
         return f"{w['a'].epoch - 2} views without a reason"
     return "" if w["a"].has_left and w["b"].has_left else "a never leaves"
+
+
+# Learners and the state ---------------------------------------------------------------------------
+
+
+@schedule("L1")
+def sender_dies(stage):
+    """The member that sends the state dies after each of its chunks."""
+    for chunks in range(2):
+        w = stage("abc", "d")
+        w.broadcast("a")
+        w.broadcast("b")
+        w.flow()
+        w.slow_state = True
+        w.admit("d", "a")
+        assert w["d"].role == "member"
+        assert not w["d"].restored
+        w.pass_("d", "c", "GET_STATE")
+        for _ in range(chunks):
+            w.pass_("c", "d", "STATE")
+        w.kill("c")
+        w.slow_state = False
+        if not w.converge(70):
+            return f"d gets no state after {chunks} chunks"
+    w.is_over = True
+    return ""
+
+
+@schedule("L1b")
+def late_chunk(stage):
+    """A chunk of an earlier request arrives between those of a later one."""
+    w = stage("abc", "d")
+    w.broadcast("a")
+    w.flow()
+    w.slow_state = True
+    w.admit("d", "a")
+    w.request("d", "b")
+    w.pass_("d", "b", "GET_STATE")
+    w.pass_("b", "d", "STATE")  # the second chunk is late
+    w.broadcast("a")
+    for x in "bcd":
+        w.pass_("a", x)
+    w.broadcast("b")  # after the second message of a
+    w.pass_("b", "c", "DATA")
+    w.pass_("b", "d", "DATA")
+    w.request("d", "c")
+    w.pass_("d", "c", "GET_STATE")
+    w.pass_("c", "d", "STATE")
+    w.pass_("b", "d", "STATE")
+    w.slow_state = False
+
+
+@schedule("L2")
+def sender_excluded(stage):
+    """The sender of the state is excluded, and the state has a message that the group lost."""
+    w = stage("abc", "d")
+    w.slow_state = True
+    w.admit("d", "a")
+    w.broadcast("c")
+    w.lose("c", "abd")  # c alone has it
+    w.request("d", "c")
+    w.pass_("d", "c", "GET_STATE")
+    w.pass_("c", "d", "STATE")
+    w.pass_("c", "d", "STATE")
+    w.slow_state = False
+    w.kill("c")
+    w.suspect("a", "c")
+    w.tick("a")
+    w.flow()
+
+
+@schedule("L3")
+def two_changes(stage):
+    """Two view changes happen while one state is transferred."""
+    w = stage("abc", "d")
+    w.broadcast("b")
+    w.flow()
+    w.slow_state = True
+    w.admit("d", "a")
+    w.request("d", "b")
+    w.broadcast("a")
+    w.flow()
+    w.pass_("d", "b", "GET_STATE")
+    for _ in range(2):
+        w.change("a")
+        w.flow()
+        w.broadcast("c")
+        w.flow()
+    assert w["d"].epoch == 4
+    assert not w["d"].restored
+    w.slow_state = False
+
+
+@schedule("L4")
+def last_voter(stage):
+    """The only voter leaves next to a learner: it waits until the learner can vote."""
+    w = stage("a", "b")
+    w.broadcast("a")
+    w.slow_state, w.is_over = True, True
+    w.admit("b", "a")
+    w.leave("a")
+    for _ in range(12):
+        if w["a"].alive:
+            w.tick("a")
+        w.slow_state = False
+        w.tick("b")
+        w.flow()
+    if w["b"].role != "member" or w["b"].view.voters != {2} or w["b"].state != {1: 1}:
+        return "the group ends although b could go on"
+    return ""
+
+
+@schedule("L5")
+def promoted(stage):
+    """One change promotes learner b and lets the only voter leave: b has to accept it."""
+    w = stage("a", "b")
+    w.admit("b", "a")
+    assert w["b"].restored
+    w.broadcast("a")
+    w.lose("a", "b")  # b lacks the last message of a
+    w.leave("a")
+    w.prepare("a")
+    w.promise("a", "b")
+    assert w["b"].uid not in w["b"].view.voters
+    if w["a"].role == "left":
+        return "a leaves before b has its last message"
+    return ""
+
+
+@schedule("L6")
+def without_state(stage):
+    """Two learners without state must not go on when the only member with the state dies."""
+    w = stage("a", "bc")
+    w.broadcast("a")
+    w.slow_state = True
+    w.join("b", "a")
+    w.admit("c", "a")
+    assert w["b"].epoch == w["c"].epoch == 2
+    w.change("a")  # a further change, before they have the state
+    w.flow()
+    w.kill("a")
+
+
+@schedule("L7")
+def too_old(stage):
+    """b has not installed the view that admits d: its state lacks the end of the epoch before."""
+    w = stage("abc", "d")
+    w.broadcast("c")
+    w.pass_("c", "a")
+    w.lose("c", "b")
+    w.join("d", "a")
+    w.prepare("a")
+    w.promise("a", "bc")
+    w.slow_state = True
+    w.accept("a", "c")
+    w.pass_("a", "d")
+    assert w["d"].role == "member"
+    assert w["b"].epoch == 1
+    w.request("d", "b")
+    lives = w["b"].machine.view.uid_of
+    lives[life_bytes(w["d"].life)] = 4  # as if b knew it
+    w.pass_("d", "b", "GET_STATE")
+    w.slow_state = False
+    w.pass_("b", "d")
+    del lives[life_bytes(w["d"].life)]
+
+
+# Names --------------------------------------------------------------------------------------------
+
+
+@schedule("N1")
+def only_voter(stage):
+    """A second process has the name of the only voter: no views without end, no lost state."""
+    w = stage("a")
+    w.is_over = True
+    first = w["a"]
+    w.broadcast("a")
+    w.double("a")
+    for _ in range(30):
+        w.tick_all()
+        w.flow()
+    if first.role != "member":
+        return "the only state is lost"
+    return f"{first.epoch - 1} views in 30 rounds" if first.epoch > 3 else ""
+
+
+@schedule("N2")
+def replaced(stage):
+    """A paused process resumes when another one has its name: it stops, and does not rejoin."""
+    w = stage("abc")
+    w.is_over = True
+    old = w["c"]
+    w.double("c")
+    w.join("c", "a")
+    old.paused = True
+    w.tick("a")
+    w.flow()
+    w.change("a")
+    for _ in range(12):
+        w.tick("abc")
+        w.exchange()
+    old.paused = False
+    for _ in range(40):
+        w.tick_all()
+        w.exchange()
+        w.detect()
+    if old.role == "replaced" and w["c"].role == "member":
+        return ""
+    return f"the older process of c is {old.role}, the newer one {w['c'].role}"

@@ -294,10 +294,10 @@ class World:
         if rng.random() < 0.7:
             self.set_traps((*JOIN_KINDS, "ACCEPT"), rng.randint(1, 2))
         weights = {
-            "deliver": 60, "tick": rng.choice([20, 40]), "broadcast": 5, "consume": 6,
+            "deliver": 60, "tick": rng.choice([20, 40]), "broadcast": 10, "consume": 6,
             "acknowledge": 3, "join": 6, "leave": rng.choice([0, 0.3]), "restart": 2, "detect": 2,
-            "crash": rng.choice([0, 0.2, 0.6]), "suspect": rng.choice([0, 0.4]), "cut": 0.3,
-            "heal": 1, "double": 0.1,
+            "crash": rng.choice([0, 0.2, 0.6]), "suspect": rng.choice([0, 0.4]), "cut": 0.6,
+            "heal": 1, "double": 0.1, "believe": rng.choice([0, 0.5]),
         }  # fmt: skip
         self.act(weights, rng.choice([150, 300, 500]))
 

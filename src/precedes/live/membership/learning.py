@@ -23,14 +23,6 @@ class Label(NamedTuple):
     counts: Mapping[int, int]
 
 
-def has_past(epoch: int, first_epoch: int) -> bool:
-    """Return whether states of an epoch contain all that a learner has not queued itself.
-
-    A member that has not installed the learner's first view lacks the end of the epoch before.
-    """
-    return epoch >= first_epoch
-
-
 class Learning:
     """Requests of a learner, the state that has arrived, and what the learner has delivered."""
 
@@ -43,6 +35,14 @@ class Learning:
         self.is_requested = self.is_loading = False
         self._requested_s: float | None = None
         self.on_view(view)
+
+    @staticmethod
+    def has_past(epoch: int, first_epoch: int) -> bool:
+        """Return whether states of an epoch contain all that a learner has not queued itself.
+
+        A member that has not installed the learner's first view lacks the end of the epoch before.
+        """
+        return epoch >= first_epoch
 
     def on_view(self, view: View) -> None:
         """A view is installed: all messages before it are delivered."""
@@ -77,7 +77,7 @@ class Learning:
         """A complete state has arrived; PeerError if it cannot be the one requested."""
         if not self.is_requested or self.label is not None:
             return
-        if not has_past(label.epoch, self.first_epoch):
+        if not Learning.has_past(label.epoch, self.first_epoch):
             raise PeerError("a state is older than the view of its receiver", str(label.epoch))
         self.label = label
 

@@ -16,7 +16,7 @@ from precedes.errors import PeerError
 from precedes.live.membership.agreement import Agreement, Report, Timing
 from precedes.live.membership.founding import Founding
 from precedes.live.membership.joining import Joiners
-from precedes.live.membership.learning import Label, Learning, has_past
+from precedes.live.membership.learning import Label, Learning
 from precedes.live.membership.records import (
     Accept,
     Accepted,
@@ -265,7 +265,7 @@ class Membership:
             self.role is Role.MEMBER
             and self.view is not None
             and not self.is_learner
-            and has_past(self.epoch, first_epoch)
+            and Learning.has_past(self.epoch, first_epoch)
             and life in self.view.uid_of
         )
 
