@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from precedes.live.membership.choose import choose
+from precedes.live.membership.choose import choose, fit
 from precedes.live.membership.records import Promise
 from precedes.live.membership.values import (
     Ballot,
@@ -125,3 +125,14 @@ def check(view, promises, order):
     for entry in following.entries:
         same = [e.life for e in offered if e.name == entry.name]
         assert entry.uid in {*staying, *following.successors.values()} or entry.life == max(same)
+
+
+def test_joiners_that_do_not_fit_wait():
+    """Those that take the name of a member come first: it makes room for them."""
+    view, _, _ = drawn(random.Random(1))
+    taken = view.entries[0].name
+    joiners = {name: Entry(0, name, life(90)) for name in ("a", "b", taken)}
+    fit(view, joiners, 2)
+    assert set(joiners) == {"a", taken}
+    fit(view, joiners, 0)
+    assert joiners == {}

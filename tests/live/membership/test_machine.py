@@ -5,17 +5,21 @@ import pytest
 from precedes.errors import PeerError
 from precedes.live.membership import records
 from precedes.live.membership.agreement import Report, Timing
+from precedes.live.membership.learning import Label
 from precedes.live.membership.machine import (
     BODIES_BYTES,
     Data,
+    Discard,
     Drop,
     Freeze,
     Install,
     Leave,
+    Load,
     Membership,
     Notify,
     Reason,
     Receive,
+    RequestState,
     Send,
     Stop,
 )
@@ -383,3 +387,254 @@ def test_records_of_another_group_do_nothing():
     made.link_lost(LIVES["a"])
     made.receive(LIVES["a"], Data(1, b"ours"))
     assert made.drain()[-1] == Receive(LIVES["a"], b"ours")
+
+
+# Joiners ------------------------------------------------------------------------------------------
+
+JOINER = Entry(0, "x", LIVES["x"])
+EVERYBODY = frozenset(LIVES[name] for name in NAMES)
+
+
+def linked(name="b", **options):
+    """A member with links to the other two and to x."""
+    made = member(name, **options)
+    for other in (*NAMES, "x"):
+        made.link_up(LIVES[other], other)
+    made.drain()
+    return made
+
+
+def joining(**changes):
+    """The request of x, or one like it."""
+    return records.Join(**{"epoch": 0, "entry": JOINER, "lives": EVERYBODY, **changes})
+
+
+@pytest.mark.parametrize(
+    ("record", "what"),
+    [
+        (joining(entry=JOINER._replace(life=LIVES["c"])), "asks for another"),
+        (joining(entry=JOINER._replace(name="a")), "asks for another"),
+        (joining(entry=JOINER._replace(uid=4)), "chooses its uid"),
+        (joining(lives=frozenset(n.to_bytes(16, "big") for n in range(2049))), "too many links"),
+    ],
+)
+def test_requests_that_no_correct_joiner_sends(record, what):
+    with pytest.raises(PeerError, match=what):
+        linked().receive(LIVES["x"], record)
+
+
+MANY = tuple(Entry(0, f"m{n}", n.to_bytes(16, "big")) for n in range(1025))
+
+
+@pytest.mark.parametrize(
+    ("record", "what"),
+    [
+        (promise(joiners=(JOINER, JOINER)), "a joiner twice"),
+        (promise(joiners=(JOINER._replace(uid=2),)), "as a member"),
+        (promise(joiners=MANY), "too many joiners"),
+    ],
+    ids=["twice", "member", "many"],
+)
+def test_promises_that_admit_what_no_correct_member_does(record, what):
+    with pytest.raises(PeerError, match=what):
+        linked("a").receive(LIVES["c"], record)
+
+
+def test_a_joiner_is_admitted_with_links_to_all_that_are_not_suspected():
+    made = linked()
+    assert not made.agreement.wants_change
+    made.receive(LIVES["x"], joining(lives=frozenset({LIVES["b"], LIVES["c"]})))
+    assert made.agreement.joiners == ()
+    made.suspect(1)
+    assert made.agreement.joiners == (JOINER,)
+    made.trust(1)
+    assert made.agreement.joiners == ()
+    made.receive(LIVES["x"], joining())
+    assert made.agreement.joiners == (JOINER,)
+    assert made.agreement.wants_change
+    made.link_lost(LIVES["x"])
+    assert made.agreement.joiners == ()
+    made.receive(LIVES["x"], joining())  # late: there is no link any more
+    assert made.agreement.joiners == ()
+
+
+def test_nobody_waits_for_a_member_whose_name_a_joiner_has():
+    new = Entry(0, "c", b"n" * 16)
+    made = linked(timing=Timing(gather_s=0.0))
+    made.link_up(new.life, "c")
+    made.receive(new.life, joining(entry=new, lives=EVERYBODY - {LIVES["c"]}))
+    assert made.agreement.joiners == (new,)
+    assert made.agreement.replaced == {3}
+    frozen(made)
+    ((_, promised),) = sent(made, records.Promise)
+    assert promised.joiners == (new,)
+
+
+def test_a_joiner_asks_everybody_again_and_again():
+    made = Membership(JOINER, NAMES, group=GROUP, timing=Timing(retry_s=1.0))
+    made.tick(0.0)
+    assert made.drain() == []
+    made.link_up(LIVES["a"], "a")
+    made.link_up(LIVES["b"], "b")
+    lives = frozenset({LIVES["a"], LIVES["b"]})
+    times = []
+    for now in range(6):
+        made.tick(now / 2)
+        if effects := sent(made, records.Join):
+            times.append(now / 2)
+            assert effects == [(life, joining(lives=lives)) for life in sorted(lives)]
+    assert times == [0.0, 1.0, 2.0]
+    made.receive(LIVES["a"], joining(entry=JOINER._replace(name="y")))  # it is not a member either
+    assert made.drain() == []
+
+
+# Learners -----------------------------------------------------------------------------------------
+
+
+def admitting(**changes):
+    """View 2, with x as a learner."""
+    values = {
+        "entries": (*first_view().entries, JOINER._replace(uid=4)), "next_uid": 5,
+        "cut": (2, 0, 0), "bases": {1: 2, 2: 0, 3: 0, 4: 0}, "voters": frozenset({1, 2, 3}),
+    }  # fmt: skip
+    return following(**{**values, **changes})
+
+
+def learner(**options):
+    """x in view 2, and its effects."""
+    options = {"has_state": True, "timing": Timing(retry_s=1.0), **options}
+    made = Membership(JOINER, NAMES, group=GROUP, **options)
+    made.tick(0.0)
+    made.receive(LIVES["a"], records.Installed(2, 1, GROUP))  # before the decision
+    made.receive(LIVES["a"], records.Decided(1, admitting()))
+    return made, made.drain()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        records.Decided(1, admitting(voters=frozenset())),
+        records.Decided(2, admitting()),
+        records.Decided(0, admitting(epoch=1)),
+        records.Decided(1, admitting(entries=(JOINER._replace(uid=4, name="y"),), bases={4: 0},
+                                     voters=frozenset({4}), ended={})),
+    ],
+    ids=["voters", "epoch", "first", "name"],
+)  # fmt: skip
+def test_views_that_admit_nobody(record):
+    made = Membership(JOINER, NAMES, group=GROUP, timing=Timing())
+    with pytest.raises(PeerError, match="a view is impossible"):
+        made.receive(LIVES["a"], record)
+
+
+def test_a_learner_requests_the_state_from_one_voter_after_the_other():
+    made, effects = learner()
+    assert effects[0] == Install(admitting(), 4)
+    assert effects[-1] == RequestState(LIVES["c"], 2)
+    assert made.is_learner
+    assert made.installed_by == {4}
+    made.drain()  # the record that came early
+    assert made.installed_by == {1, 4}
+    made.state_failed()
+    assert made.drain() == []  # it was refused at once: the next one after a while
+    made.tick(1.0)
+    assert [e for e in made.drain() if isinstance(e, RequestState)] == [
+        RequestState(LIVES["a"], 2)
+    ]  # fmt: skip
+    made.suspect(2)
+    made.tick(5.0)
+    made.state_failed()
+    assert RequestState(LIVES["c"], 2) not in made.drain()
+    made.tick(6.0)
+    assert not made.may_serve(LIVES["a"], 2)
+
+
+def test_a_state_waits_until_deliveries_cover_it():
+    made, _ = learner()
+    label = Label(2, {1: 3, 2: 1, 9: 7})  # uid 9 has ended before
+    made.state(label)
+    made.delivered({1: 3})
+    made.state_failed()  # late: it is here
+    made.tick(4.0)
+    assert not any(isinstance(effect, Load | RequestState) for effect in made.drain())
+    made.delivered({2: 1})
+    assert made.drain() == [Load(label)]
+    made.delivered({2: 2})
+    made.tick(4.5)
+    assert Load(label) not in made.drain()
+    assert made.is_learner
+    assert not made.agreement.wants_change
+    made.restored()
+    assert not made.is_learner
+    assert made.agreement.wants_change
+    assert made.may_serve(LIVES["a"], 2)
+    assert not made.may_serve(LIVES["a"], 3)
+    assert not made.may_serve(b"n" * 16, 2)
+    made.receive(LIVES["a"], records.Prepare(2, BALLOT))
+    made.report(Report((0,) * 4, (0,) * 4, (), {}))
+    assert [record.restored for _, record in sent(made, records.Promise)] == [True]
+
+
+def test_a_state_of_a_later_epoch_waits_for_its_view():
+    made, _ = learner()
+    label = Label(3, {1: 2})
+    made.state(label)
+    assert Load(label) not in made.drain()
+    finish(made)
+    effects = made.drain()
+    assert effects[-1] == Load(label)
+    assert isinstance(effects[0], Install)
+
+
+def test_a_state_that_a_later_view_does_not_cover_is_discarded():
+    made, _ = learner()
+    made.state(Label(2, {1: 3}))
+    made.tick(1.0)
+    finish(made)
+    assert made.drain()[-2:] == [Discard(), RequestState(LIVES["a"], 2)]
+
+
+def finish(made):
+    """View 3, with nothing delivered in view 2."""
+    view = admitting(epoch=3, cut=(0, 0, 0, 0), successors={1: 1, 2: 2, 3: 3, 4: 4})
+    made.receive(LIVES["a"], records.Decided(2, view))
+    made.drain()
+    made.report(Report((0,) * 4, (0,) * 4, (), {}))
+
+
+def test_a_state_older_than_the_first_view_is_refused():
+    made, _ = learner()
+    with pytest.raises(PeerError, match="older than the view"):
+        made.state(Label(1, {}))
+
+
+def test_a_newcomer_of_a_group_without_state_asks_for_its_vote_at_once():
+    made, effects = learner(has_state=False)
+    assert not made.is_learner
+    assert made.agreement.wants_change
+    assert not any(isinstance(effect, RequestState) for effect in effects)
+    made.state(Label(2, {}))  # nothing was requested
+    assert Load(Label(2, {})) not in made.drain()
+
+
+def test_a_learner_that_is_excluded_loads_nothing():
+    made, _ = learner()
+    made.receive(LIVES["a"], records.Excluded(2, False))
+    made.state(Label(2, {}))
+    made.delivered({1: 3})
+    made.state_failed()
+    assert made.drain()[-1] == Stop(Reason.EXCLUDED)
+
+
+def test_the_only_voter_waits_for_a_learner_for_a_bounded_time():
+    made = member("a", timing=Timing(drain_s=3.0, install_s=1e9))
+    view = following(voters=frozenset({1}))  # b and c have no vote
+    frozen(made)
+    made.receive(LIVES["b"], records.Decided(1, view))
+    made.leave()
+    times = []
+    for now in (1.0, 2.0, 3.9, 4.0):
+        made.tick(now)
+        times += [now] * (Stop(Reason.LEFT) in made.drain())
+        assert made.agreement is None or not made.agreement.wants_change
+    assert times == [4.0]

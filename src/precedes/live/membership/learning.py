@@ -71,7 +71,7 @@ class Learning:
 
     def on_failed(self) -> None:
         """The transfer broke: its sender may be gone."""
-        self.is_requested = False
+        self.is_requested = self.label is not None
 
     def on_state(self, label: Label) -> None:
         """A complete state has arrived; PeerError if it cannot be the one requested."""
