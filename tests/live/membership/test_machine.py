@@ -458,6 +458,24 @@ def test_a_joiner_is_admitted_with_links_to_all_that_are_not_suspected():
     assert made.agreement.joiners == ()
 
 
+def test_a_life_that_was_in_a_view_is_not_admitted_again():
+    """Its request may arrive again when it has left."""
+    made = linked()
+    made.receive(LIVES["x"], joining())
+    added = (*first_view().entries, JOINER._replace(uid=4))
+    successors = {uid: uid for uid in (1, 2, 3)}
+    second = following(entries=added, bases=dict.fromkeys((1, 2, 3, 4), 0), next_uid=5)
+    made.install(second)
+    assert made.agreement.joiners == ()
+    third = following(
+        epoch=3, next_uid=5, left=(4,), ended={4: 0}, successors=successors, cut=(0, 0, 0, 0)
+    )
+    made.install(third)
+    made.receive(LIVES["x"], joining())
+    assert made.agreement.joiners == ()
+    assert not made.agreement.wants_change
+
+
 def test_nobody_waits_for_a_member_whose_name_a_joiner_has():
     new = Entry(0, "c", b"n" * 16)
     made = linked(timing=Timing(gather_s=0.0))

@@ -154,7 +154,7 @@ def quorum_of_unsuspected(self, present):
     return bool(trusted) and is_quorum(trusted, frozenset(present))
 
 
-@mutant("joins 14", "blocked", Agreement, "is_old_quorum")
+@mutant("joins 40", "blocked", Agreement, "is_old_quorum")
 def strict_majority(self, present):
     return 2 * len(self.view.voters & set(present)) > len(self.view.voters)
 
@@ -268,7 +268,7 @@ def majority_founds(self, names):
     return 2 * len(names) > len(self.founders)
 
 
-@mutant("founding 98", ANOTHER, Membership, "_handle_founding")
+@mutant("founding 109", ANOTHER, Membership, "_handle_founding")
 def member_is_fresh(self, life, record, handle=Membership._handle_founding):
     if self.role is Role.MEMBER and isinstance(record, Invite):
         self._founding.on_invite(life, record)

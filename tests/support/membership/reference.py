@@ -39,6 +39,7 @@ class Reference(Host):
         self.early, self.turns = [], 0
         self.role, self.leaving = "joiner", False
         self.joins = {}  # life -> (name, lives that it has links with)
+        self.admitted = set()  # lives that were in a view
         self.asked_at = self.lonely_since = None
         self.complete = None  # epoch and counts of the state that has arrived
         self.seen, self.requested, self.requested_at, self.turn = {}, False, None, 0
@@ -490,6 +491,9 @@ class Reference(Host):
         self.role, self.view, self.epoch = "member", value, value.epoch
         self.uid, self.began = value.by_life[self.life], self.ticks
         lives = set(value.by_life)
+        self.admitted |= lives
+        for life in lives:
+            self.joins.pop(life, None)
         if before is not None:
             self.suspects, self.previous = suspects & value.uids, previous
             lives |= {before.life[u] for u in value.left}
@@ -537,7 +541,7 @@ class Reference(Host):
 
     def on_join(self, src, epoch, name, lives):
         """A process wants to join."""
-        if self.role == "member" and src in self.linked:
+        if self.role == "member" and src in self.linked and src not in self.admitted:
             self.joins[src] = name, lives
 
     def joiners(self):

@@ -15,11 +15,13 @@ JOINERS_MAX: Final = MEMBERS_MAX
 class Joiners:
     """The last JOIN of each process that this member has a link with.
 
-    At most ``JOINERS_MAX``: further ones are ignored, and repeat their request.
+    At most ``JOINERS_MAX``: further ones are ignored, and repeat their request. A life that was in
+    a view is never admitted again: its request may arrive after it has left.
     """
 
     def __init__(self) -> None:
         self._joins: dict[bytes, Join] = {}
+        self._admitted: set[bytes] = set()
 
     def on_join(self, life: bytes, name: str, record: Join) -> None:
         """Keep a request; PeerError if it is for another process than its sender."""
@@ -29,8 +31,16 @@ class Joiners:
             raise PeerError("a joiner chooses its uid", str(record.entry.uid))
         if len(record.lives) > JOINERS_MAX + MEMBERS_MAX:
             raise PeerError("a joiner has too many links", str(len(record.lives)))
+        if life in self._admitted:
+            return
         if life in self._joins or len(self._joins) < JOINERS_MAX:
             self._joins[life] = record
+
+    def on_view(self, view: View) -> None:
+        """A view is installed: its members have what they asked for."""
+        self._admitted.update(view.uid_of)
+        for life in view.uid_of:
+            self._joins.pop(life, None)
 
     def forget(self, life: bytes) -> None:
         """The link with a process is gone."""

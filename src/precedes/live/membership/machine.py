@@ -625,6 +625,7 @@ class Membership:
         """Begin the next epoch, or the first (R8)."""
         before, agreement = self.view, self.agreement
         self.role, self.view, self.uid = Role.MEMBER, view, view.uid_of[self.me.life]
+        self._joiners.on_view(view)
         self.agreement = Agreement(
             view, self.uid, self.timing, self._send, self._freeze, self._joiners
         )

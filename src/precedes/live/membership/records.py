@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from precedes.errors import PeerError
+from precedes.live.membership.learning import Label
 from precedes.live.membership.values import LIFE_BYTES, MEMBERS_MAX, Ballot, Entry, Id, View
 
 NAME_BYTES_MAX: Final = 64
@@ -420,6 +421,19 @@ def encode(record: Record, *, more: bytes = b"") -> bytes:
     kind = _KIND_OF[type(record)]
     codecs = (U4, *_KINDS[kind][1])
     return U1.write(kind) + _write_fields(codecs, record) + more
+
+
+def encode_label(label: Label) -> bytes:
+    """The bytes of the label of a state."""
+    return U4.write(label.epoch) + BY_UID.write(label.counts)
+
+
+def decode_label(data: memoryview) -> Label:
+    """Read a label; PeerError if these bytes are not one."""
+    source = _Input(data, 0)
+    label = Label(U4.read(source), BY_UID.read(source))
+    _tagged(source)
+    return label
 
 
 def decode(data: bytes | memoryview, *, ids_max: int) -> Record:
