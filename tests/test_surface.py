@@ -25,7 +25,7 @@ PUBLIC = {
     """,
     "precedes.live": """
         Batch Config Event Excluded Group GroupClosed GroupLost Message Missing Replaced Security
-        SlowMember WouldBlock from_toml make_keys
+        SlowMember State StateError ViewChange WouldBlock from_toml make_keys
     """,
     "precedes.pipeline": """
         Experiment Sweep audit_files audit_tables from_file open_session open_tables read_events

@@ -47,13 +47,19 @@ def driver(monkeypatch, tmp_path=None, **settings):
     if made.on_loss == "view":
         lives = lives_of(made)
         for peer in (1, 2):
-            assert made.on_linked(peer, lives[peer])
-            made.links.link(peer).life = lives[peer]
+            meet(made, peer)
         made.membership.receive(lives[1], Founded(0, 1, lives[1], view(made, 1, (0, 1, 2))))
         for peer in (1, 2):
             made.membership.receive(lives[peer], Installed(1, peer + 1, bytes(16)))
         made._carry_out()
     return made, done
+
+
+def meet(made, peer):
+    """A founder has shaken hands."""
+    life = lives_of(made)[peer]
+    made.links.meet(peer, life)
+    made.on_linked(peer, life, str(peer))
 
 
 def lives_of(made):
@@ -120,7 +126,7 @@ async def test_records_wait_for_founders_that_were_not_met_yet():
     made = Driver(Config(member=0, addresses=ADDRESSES, tier="interpreted"))
     made.open(None)
     lives = lives_of(made)
-    made.on_linked(1, lives[1])
+    meet(made, 1)
     made.membership.receive(lives[1], Founded(0, 1, lives[1], view(made, 1, (0, 1, 2))))
     made._carry_out()
     assert made.members == [0, 1, 2]
@@ -133,12 +139,45 @@ async def test_the_wait_for_members_to_install_begins_with_the_view():
     made = Driver(Config(member=0, addresses=ADDRESSES, tier="interpreted"))
     made.open(None)
     lives = lives_of(made)
-    made.on_linked(1, lives[1])
+    meet(made, 1)
     founded = Founded(0, 1, lives[1], view(made, 1, (0, 1, 2)))
     made.on_bodies(1, [(0, encode(founded))])
     made._tick()
     assert made.membership.agreement is not None
     assert made.membership.agreement.suspects == set()
+    await end(made)
+
+
+async def test_data_that_follows_a_view_is_of_the_number_that_it_gives():
+    """Of a process that a newcomer knew by another one: both came in one write."""
+    made = Driver(Config(member=0, addresses=ADDRESSES, tier="interpreted"))
+    made.open(None)
+    own, *others = lives_of(made)
+    entries = (
+        Entry(5, "1", others[0], ADDRESSES[1]),
+        Entry(2, "2", others[1], ADDRESSES[2]),
+        Entry(6, "0", own, ADDRESSES[0]),
+    )
+    uids = [entry.uid for entry in entries]
+    admitting = View(
+        group=bytes(16), epoch=2, entries=entries, voters=frozenset({5, 2}), next_uid=7,
+        ballot=Ballot(1, 5), bases=dict.fromkeys(uids, 0), ended={1: 0, 3: 0}, cut=(0, 0, 0),
+        successors={5: 5, 2: 2},
+    )  # fmt: skip
+    for peer, life in enumerate(others, 1):
+        made.links.link(peer).life = life
+        made.links._number_of[life] = peer
+        made.on_linked(peer, life, str(peer))
+    sender = Node(made.config.settings(0, 3, epoch=2))
+    sender.start()
+    sender.broadcast(b"the first")
+    decided = encode(Decided(1, admitting))
+    made.on_bodies(1, [(0, decided), (2, body_for(sender.run(0), 2))])
+    assert made.member == 5
+    assert set(made.links.links) == {1, 4}, "no link was made to a number that nobody has"
+    made.flush()
+    assert len(made.inbox) == 1
+    assert made.metrics.refusals == {}
     await end(made)
 
 
@@ -186,8 +225,8 @@ async def test_who_is_out_of_the_view_is_logged_after_what_was_delivered(tmp_pat
 
 async def test_a_member_that_is_excluded_logs_that_once(tmp_path, monkeypatch):
     made, _ = driver(monkeypatch, tmp_path)
-    made.on_refused(1, "you are out", excluded=True)
-    made.on_refused(2, "you are out", excluded=True)
+    made.on_refused(1, "you are out", excluded=True, replaced=False)
+    made.on_refused(2, "you are out", excluded=True, replaced=False)
     await end(made)
     assert views_of(tmp_path) == [(0, False)]
 

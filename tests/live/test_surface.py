@@ -6,8 +6,8 @@ from tests.support.processes import printed
 GROUP = [
     "batches", "blocked", "broadcast", "broadcast_many", "broadcast_nowait", "broadcast_threadsafe",
     "config", "counts", "credit", "error", "events", "finish", "happened_before", "is_finished",
-    "is_over", "laggard", "lags", "member", "metrics", "metrics_address", "missing",
-    "missing_links", "on_message", "open", "stable", "tier", "view",
+    "is_over", "laggard", "lags", "leave", "member", "metrics", "metrics_address", "missing",
+    "missing_links", "name_of", "on_message", "open", "stable", "tier", "view", "views",
 ]  # fmt: skip
 
 

@@ -173,6 +173,8 @@ class _Check:
     def _check_view(self, member: int, line: ViewLine) -> None:
         """V1, and the lives of V2."""
         if line.kind == "state":
+            if not line.entries:
+                return
             line = line._replace(counts=None)  # those of the state, not of the view
         who = self._who(member)
         names = [name for _, name, _ in line.entries]

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
         GroupLost,
         Replaced,
         SlowMember,
+        StateError,
         WouldBlock,
     )
     from precedes.live.group import Group
-    from precedes.live.inbox import Event
+    from precedes.live.inbox import Event, ViewChange
     from precedes.live.member.output import Batch, Message
     from precedes.live.net.security import Security, make_keys
+    from precedes.live.transfer import State
 
 # Loaded on first use: the command line answers before Numba has been imported.
 _HOMES = {
@@ -37,6 +39,9 @@ _HOMES = {
     "Replaced": ".errors",
     "Security": ".net.security",
     "SlowMember": ".errors",
+    "State": ".transfer",
+    "StateError": ".errors",
+    "ViewChange": ".inbox",
     "WouldBlock": ".errors",
     "from_toml": ".config",
     "make_keys": ".net.security",
@@ -55,6 +60,9 @@ __all__ = [
     "Replaced",
     "Security",
     "SlowMember",
+    "State",
+    "StateError",
+    "ViewChange",
     "WouldBlock",
     "from_toml",
     "make_keys",

@@ -35,7 +35,11 @@ TIMES: Final = (
 # Types of settings, and their descriptions.
 KINDS: Final = (
     (("member",), str | Integral, "a name, or a number"),
-    (("window", "window_bytes", "payload_max_bytes"), Integral, "a whole number"),
+    (
+        ("window", "window_bytes", "payload_max_bytes", "state_max_bytes", "join_backlog_bytes"),
+        Integral,
+        "a whole number",
+    ),
     (TIMES, Real, "a number of seconds"),
     (("name", "protocol", "key", "slow", "tier"), str, "text"),
     (("insecure", "echo"), bool, "true or false"),
@@ -78,6 +82,8 @@ class Config:
     test_every_s: float = 0.5
 
     window_bytes: int = 1 << 24  # bytes of own messages that some member has not consumed yet
+    state_max_bytes: int = 1 << 30  # of the group's state, when this member joins
+    join_backlog_bytes: int = 1 << 26  # of messages that wait for the state, when it joins
     slow: str = "block"  # what to do about a member that consumes no messages
     slow_after_s: float = 10.0
     start_s: float = 60.0  # how long to wait for the others
@@ -134,10 +140,13 @@ class Config:
             raise UserError(f"a group has 2 to {MEMBERS_MAX} members, not {self.founders}")
         wire.check_names(self.names)
         wire.check_names([self.member])
-        if self.member not in self.names:
+        if self.member not in self.names and (self.addresses or not self.seeds):
             more = ", ..." if len(self.names) > SHOWN_MAX else ""
             shown = ", ".join(self.names[:SHOWN_MAX])
-            raise UserError(f"there is no member {self.member} among the founders {shown}{more}")
+            raise UserError(
+                f"there is no member {self.member} among the founders {shown}{more}: to join "
+                "their group later, it needs address and seeds"
+            )
         if self.addresses and len(self.addresses) != len(self.names):
             raise UserError(
                 f"there are {len(self.addresses)} addresses for {len(self.names)} founders: "
@@ -202,14 +211,14 @@ class Config:
         return tuple(f"{prefix}-{i}" for i in range(self.founders))
 
     @property
-    def position(self) -> int:
-        """The place of this member among the founders, from 0."""
-        return self.names.index(str(self.member))
+    def position(self) -> int | None:
+        """The place of this member among the founders, from 0; None if it is not one of them."""
+        return self.names.index(self.member) if self.member in self.names else None
 
     @property
     def advertised(self) -> str:
         """The address that others dial."""
-        return self.address or self.addresses[self.position]
+        return self.address or self.addresses[self.names.index(str(self.member))]
 
     @property
     def listening(self) -> str:
@@ -217,12 +226,20 @@ class Config:
         return self.advertised if self.listen is None else self.listen
 
     def settings(
-        self, position: int | None = None, members: int | None = None, *, epoch: int = 1
+        self,
+        position: int | None = None,
+        members: int | None = None,
+        *,
+        epoch: int = 1,
+        echo: bool | None = None,
     ) -> Settings:
-        """Settings of the node of an epoch; without a position those of the first."""
+        """Settings of the node of an epoch; without a position those of the first.
+
+        One that is not a founder has none there: its first node is never run.
+        """
         key = self._digest(b"hash key")[:16] + (epoch.to_bytes(4, "little") if epoch > 1 else b"")
         return Settings(
-            member=self.position if position is None else position,
+            member=(self.position or 0) if position is None else position,
             members=len(self.names) if members is None else members,
             protocol=self.protocol,
             parameters=self.parameters,
@@ -232,13 +249,13 @@ class Config:
             key=int.from_bytes(hashlib.blake2b(key, digest_size=16).digest(), "big"),
             test_interval_ms=1000 * self.test_every_s,
             patience_ms=1000 * self.evict_after_s,
-            echo=self.echo,
+            echo=self.echo if echo is None else echo,
         )
 
     def link_settings(self) -> LinkSettings:
         """Settings of the links."""
         return LinkSettings(
-            member=self.position,
+            member=str(self.member),
             names=self.names,
             address=self.advertised,
             addresses=self.addresses,
@@ -248,6 +265,7 @@ class Config:
             group_digest=self.group_digest(),
             security=self.security,
             window=self.window,
+            is_fixed=registry.load_live(self.protocol).on_loss != "view",
             test_every_s=self.test_every_s,
             frame_max_bytes=8 * (self.payload_max_bytes + (1 << 20)),
         )

@@ -38,33 +38,50 @@ def run(config: Config, *, head: dict[str, str] | None = None) -> int:
 
 
 async def _take_part(config: Config, *, head: dict[str, str] | None) -> None:
-    """As ``run``; SIGTERM cancels it, as Ctrl-C does."""
+    """As ``run``; SIGTERM leaves the group with a view, and cancels it before and after that."""
     this = asyncio.current_task()
     assert this is not None
-    with contextlib.suppress(NotImplementedError):  # Windows
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
     group = Group.open(config)
+    tasks: list[asyncio.Task[None]] = []
+    leaving: list[asyncio.Task[None]] = []
+
+    def stop() -> None:
+        if leaving or not tasks:
+            this.cancel()
+        else:
+            tasks[0].cancel()
+            leaving.append(asyncio.create_task(group.leave()))
+
+    with contextlib.suppress(NotImplementedError):  # Windows
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
     naming = asyncio.create_task(_name_missing(group))
     try:
         async with group:
             naming.cancel()
             say(f"member {config.member} is ready")
             if head is not None:
+                names = [group.name_of(member) for member in group.view]
                 about = {
-                    "member": config.position, "members": len(config.names),
-                    "names": config.names, "protocol": config.protocol, "precedes": head,
+                    "member": group.member, "members": len(names),
+                    "names": names, "protocol": config.protocol, "precedes": head,
                 }  # fmt: skip
                 show(json.dumps(about))
-            tasks = [
+            tasks += [
                 asyncio.create_task(_broadcast_lines(group)),
                 asyncio.create_task(_print(group, json_lines=head is not None)),
             ]
             try:
-                await asyncio.gather(*tasks)
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+                await asyncio.gather(*leaving, return_exceptions=True)
             finally:
                 for task in tasks:
                     task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                ends = await asyncio.gather(*tasks, return_exceptions=True)
+            for end in ends:
+                if isinstance(end, Exception):
+                    raise end
+        if leaving:
+            say(f"member {config.member} has left the group")
     finally:
         naming.cancel()
 
@@ -78,7 +95,7 @@ async def _name_missing(group: Group) -> None:
         if missing and missing != named:
             config = group.config
             addresses = dict(enumerate(f" at {address}" for address in config.addresses))
-            names = [config.names[peer] + addresses.get(peer, "") for peer in missing[:NAMED_MAX]]
+            names = [group.name_of(peer) + addresses.get(peer, "") for peer in missing[:NAMED_MAX]]
             more = len(missing) - len(names)
             rest = f" and {more} more" if more else ""
             say(f"waiting for member {', '.join(names)}{rest}; Ctrl-C ends it")
@@ -129,10 +146,9 @@ async def _lines(size_bytes_max: int) -> AsyncIterator[bytes]:
 
 
 async def _print(group: Group, *, json_lines: bool) -> None:
-    names = group.config.names
     async for batch in group.batches():
         shown = [
-            _json(message) if json_lines else _text(message, names[message.sender])
+            _json(message) if json_lines else _text(message, group.name_of(message.sender))
             for message in batch
         ]
         show("\n".join(shown))

@@ -15,21 +15,22 @@ import socket
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import AsyncIterator, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, assert_never
 
 from precedes import __version__
 from precedes.compiled import sources_digest
 from precedes.errors import InternalError, PeerError, PrecedesError, UserError
 from precedes.live.config import Config
-from precedes.live.epoch import Epoch
-from precedes.live.errors import Excluded, GroupLost, Replaced
-from precedes.live.inbox import Event, Events, Inbox, Signal
+from precedes.live.epoch import Epoch, above
+from precedes.live.errors import Excluded, GroupLost, Replaced, StateError
+from precedes.live.inbox import Event, Events, Inbox, Signal, ViewChange
 from precedes.live.member import records
 from precedes.live.member.node import Node
 from precedes.live.member.output import Batch, Message, Output
 from precedes.live.membership import machine
 from precedes.live.membership.agreement import Report, Timing
+from precedes.live.membership.learning import Label
 from precedes.live.membership.machine import Data, Membership, Reason
 from precedes.live.membership.records import Record, decode, encode
 from precedes.live.membership.values import Entry, Id, View
@@ -37,6 +38,7 @@ from precedes.live.metrics import Metrics
 from precedes.live.net import wire
 from precedes.live.net.links import Links
 from precedes.live.tier import Tier
+from precedes.live.transfer import SENT_MAX, Received, State, frames_of
 from precedes.model import NANOSECONDS_PER_S
 from precedes.trace import member_log
 
@@ -57,6 +59,8 @@ MINUTE_S: Final = 60.0
 SUMMED: Final = (
     "broadcasts", "stable", "received", "dropped", "packets_sent", "packets_sent_to_all"
 )  # fmt: skip
+# Time in which founders with lower numbers are dialled by those with higher ones.
+FOUNDERS_DIAL_S: Final = 0.5
 GAPS_MAX: Final = 8  # the oldest are reported; the others most likely wait for the same
 
 
@@ -107,28 +111,59 @@ class _WaitQueue:
                 place.set_result(None)
 
 
+class _Backlog:
+    """Deliveries that wait for the group's state, with their rows of the log."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.rows: list[bytes] = []
+        self.size_bytes = 0
+
+    def add(self, rows: Iterable[bytes], batches: Sequence[Batch]) -> None:
+        """Add those of a turn."""
+        self.rows += rows
+        self.batches += batches
+        self.size_bytes += sum(len(batch.content[1]) for batch in batches)
+
+
 class Driver:
     """The epoch of a member, its membership, links (it is their ``Owner``), log and inbox.
 
     ``is_open``: it has links. ``is_entered``: applications may use it. ``is_finishing``: nothing
     more is broadcast here. ``is_over``: it has ended. ``error``: why it has stopped, or None.
 
-    A member's number is its uid less 1: the place of its address in the configuration.
+    A member's number is its uid less 1: that of a founder is the place of its name among the
+    founders. This process has number -1 before a view admits it, unless it is a founder.
     """
 
     links: Links
     loop: asyncio.AbstractEventLoop
     membership: Membership
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, state: State | None = None) -> None:
         self.config = config
-        self.member = config.position
+        self.state = state
+        self._backlog: _Backlog | None = None  # until the state is loaded
+        self._received: Received | None = None  # a state that has arrived
+        self._fetching: asyncio.Task[None] | None = None
+        self._sending = 0  # states that are sent
+        self.applied = 0  # sequence of the last own message that the state has
+        self.member = -1 if config.position is None else config.position
+        self.names = dict(enumerate(config.names))  # of members, by number; also of former ones
         self.metrics = Metrics()
-        self.events = Events()
+        self.events: Events[Event] = Events()
+        self.views: Events[ViewChange] = Events()
         everybody = range(len(config.names))
-        node = Node(config.settings(), recording=True)
+        # Own messages are applied in order with those of others, in the turn that sends them.
+        self._echo = config.echo or state is not None
+        node = Node(config.settings(echo=self._echo), recording=True)
         # How this protocol goes on without a member: in a new epoch, in the same one, or not.
         self.on_loss = node.protocol.on_loss
+        if state is not None and self.on_loss != "view":
+            raise UserError(
+                f"protocol {config.protocol} has a fixed group, whose members have no state: use "
+                "vector, vcube or hashed"
+            )
         bases = [0 for _ in everybody]
         can_end = self.on_loss == "view"
         self.epoch = Epoch(node, number=1, members=everybody, bases=bases, can_end=can_end)
@@ -150,10 +185,9 @@ class Driver:
         self._consumed, self._eager = 0, self.node.eager
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = 0
-        self._others = [peer for peer in everybody if peer != self.member]
         self._gone: dict[int, int] = {}  # members out of the view, and their final counts
+        self._excluded: set[int] = set()  # those of them that did not leave
         self._leavers: set[int] = set()  # out of the view, but not done with the change
-        self._peer_of: dict[bytes, int] = {}  # by lives
         self._counted = dict.fromkeys(SUMMED, 0)  # in the epochs before
         self._pending_max = 0
         self._takes_data = False  # the node runs, and DATA of its epoch goes to it
@@ -168,6 +202,7 @@ class Driver:
             install_s=config.evict_after_s,
             linger_s=config.linger_s,
             lost_s=config.evict_after_s,
+            drain_s=config.drain_s,
             retry_max_s=config.evict_after_s,
         )
         # When the regular duties are due at the latest, and how late they may come.
@@ -183,23 +218,29 @@ class Driver:
         config = self.config
         self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
         self.links = Links(self, config.link_settings(), listener)
-        me = Entry(
-            0, config.names[self.member], self.links.life, config.advertised, version=wire.HIGHEST
+        me = Entry(0, str(config.member), self.links.life, config.advertised, version=wire.HIGHEST)
+        self.membership = Membership(
+            me,
+            config.names,
+            group=os.urandom(16),
+            timing=self._timing,
+            has_state=self.state is not None,
         )
-        self.membership = Membership(me, config.names, group=os.urandom(16), timing=self._timing)
-        self.membership.tried_seeds()  # all founders are asked, so no other group has one of them
-        self._peer_of[self.links.life] = self.member
         self.is_open = True
-        if config.trace is not None:
-            about = {
-                "group": config.name, "protocol": config.protocol, "window": config.window,
-                "version": __version__, "code_version": sources_digest(),
-                # Rows count from when the member was made, some time before its log is.
-                "started_unix_ns": time.time_ns() - self._now_ns(),
-            }  # fmt: skip
-            self._trace = member_log.LogWriter(
-                config.trace, member=self.member, members=len(config.names), about=about
-            )
+
+    def _open_trace(self, directory: str, view: View) -> None:
+        """Open the log of this life."""
+        config = self.config
+        about = {
+            "group": config.name, "protocol": config.protocol, "window": config.window,
+            "version": __version__, "code_version": sources_digest(),
+            # Rows count from when the member was made, some time before its log is.
+            "started_unix_ns": time.time_ns() - self._now_ns(),
+            "name": config.member, "life": self.links.life.hex(),
+        }  # fmt: skip
+        self._trace = member_log.LogWriter(
+            directory, member=self.member, members=max(view.uids), about=about
+        )
 
     def tend(self) -> None:
         """Start the regular duties, and change to the compiled step when it is available."""
@@ -211,17 +252,32 @@ class Driver:
         """Wait until the group is founded; GroupLost if that takes longer than ``start_s``."""
         try:
             async with asyncio.timeout(self.config.start_s):
-                while self.view is None:
-                    for peer in self._others:
-                        self.links.want(peer)
+                while self.view is None or self.membership.is_learner:
+                    self._look_for_members()
                     await self.changed.wait()
                     self.raise_error()
         except TimeoutError:
-            missing = [peer for peer in self._others if peer not in self.links.connections]
-            names = ", ".join(self.config.names[peer] for peer in missing)
-            text = f"member {names} did not come" if missing else "the group was not founded"
+            missing = [peer for peer in self.missing_links() if peer >= 0]
+            names = ", ".join(self.names[peer] for peer in missing)
+            if self.view is not None:
+                text = "the state of the group did not arrive"
+            elif self.config.position is None:
+                text = "no group admitted this member"
+            else:
+                text = f"member {names} did not come" if missing else "the group was not founded"
             text = f"{text} within {self.config.start_s:g} s"
             raise GroupLost("; ".join([text, *self.links.troubles()])) from None
+
+    def _look_for_members(self) -> None:
+        """Dial founders, or whoever is known of a group to join."""
+        if self.view is not None:
+            return
+        is_late = self.config.position is None or self._now_ns() > FOUNDERS_DIAL_S * 1e9
+        for peer in list(self.links.names):
+            if peer != self.member:
+                self.links.want(peer, anyhow=is_late)
+        if self.links.discovery.has_asked.is_set():
+            self.membership.tried_seeds()
 
     def enter(self) -> None:
         """The group is founded: let applications in."""
@@ -231,7 +287,7 @@ class Driver:
     @property
     def _share(self) -> float:
         """Offset within an interval: regular duties of all members at once would collide."""
-        return self.member / len(self.config.names)
+        return max(self.member, 0) % len(self.names) / len(self.names)
 
     def finish(self) -> None:
         """Announce that nothing more will be broadcast here."""
@@ -240,12 +296,15 @@ class Driver:
         self.flush(force=True)
 
     async def depart(self, limit_s: float) -> None:
-        """Leave with the next view, and answer until the others have installed it."""
+        """Leave with the next view, and answer until the others have installed it.
+
+        If all others finish meanwhile, they may have ended: nobody waits for this member.
+        """
         self.membership.leave()
         self.schedule()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
-                while not self.has_left and self.error is None:
+                while not (self.has_left or self.is_finished) and self.error is None:
                     await self.changed.wait()
 
     def leave(self) -> None:
@@ -264,7 +323,8 @@ class Driver:
         finally:
             self.is_over = True
             self.metrics.ready = False
-            for handle in (self._timer, self._acknowledging, self._ticking, *self._tasks):
+            tasks = (*self._tasks, self._fetching)
+            for handle in (self._timer, self._acknowledging, self._ticking, *tasks):
                 if handle is not None:
                     handle.cancel()
             self.links.stop_listening()
@@ -272,6 +332,7 @@ class Driver:
                 self._trace.close(member_log.ENDED if is_complete else member_log.LEFT)
             self._wake()
             self.events.close()
+            self.views.close()
 
     async def wait_closed(self) -> None:
         """Wait until all links are closed and all tasks are done."""
@@ -282,7 +343,10 @@ class Driver:
 
     def _named(self, peer: int | None) -> str:
         """A member in lines of the log."""
-        return "somebody" if peer is None else f"member {self.config.names[peer]}"
+        if peer is None:
+            return "somebody"
+        name = self.names.get(peer) or self.links.names.get(peer)
+        return "a process that was not met" if name is None else f"member {name}"
 
     @property
     def node(self) -> Node:
@@ -301,17 +365,29 @@ class Driver:
     @property
     def members(self) -> list[int]:
         """The members in the view, this one included."""
-        return [peer for peer in range(len(self.config.names)) if peer not in self._gone]
+        if self.view is None:
+            return list(range(len(self.config.names)))
+        return [uid - 1 for uid in sorted(self.view.uids)]
+
+    @property
+    def is_admitted(self) -> bool:
+        """Return whether this process is in a view."""
+        return self.view is not None
+
+    def is_replaced(self, member: int) -> bool:
+        """Return whether another process has the name of a member that is out of the view."""
+        name = self.names.get(member)
+        return any(self.names[peer] == name for peer in self.members)
 
     @property
     def lost(self) -> list[int]:
-        """The members that are out of the view."""
-        return sorted(self._gone)
+        """The members that were excluded, and whose name nobody has."""
+        return sorted(member for member in self._excluded if not self.is_replaced(member))
 
     @property
     def credit(self) -> int:
         """Number of messages that may be broadcast now; 0 during a change of the view."""
-        if not self._takes_data or self.membership.leaving:
+        if not self._takes_data or self.membership.leaving or self._backlog is not None:
             return 0
         return min(self.node.credit, records.SEQUENCE_MAX - self.broadcasts)
 
@@ -442,21 +518,22 @@ class Driver:
         """Frames of a peer have arrived; their bodies are copied."""
         if self.is_over:
             return
+        link = self.links.link(peer)
         for epoch, body in bodies:
+            peer = link.peer  # another number, once a record has begun the first view
             at = self.epoch.position_of.get(peer) if epoch == self.epoch.number else None
             if at is not None and self._takes_data:
                 self.node.receive(at, body)
                 self.membership.trust(peer + 1)
             else:
-                self._receive(peer, epoch, bytes(body))
+                self._receive(peer, link.life, epoch, bytes(body))
         if not self.is_scheduled:
             self.schedule()
 
-    def _receive(self, peer: int, epoch: int, body: bytes) -> None:
+    def _receive(self, peer: int, life: bytes, epoch: int, body: bytes) -> None:
         """A record of the membership, or DATA that is not for the node of this turn."""
-        life = self.links.link(peer).life
         try:
-            ids_max = 2 * len(self.config.names) * self.config.window
+            ids_max = 2 * max(len(self.config.names), len(self.members)) * self.config.window
             record = Data(epoch, body) if epoch else decode(body, ids_max=ids_max)
             self.membership.advance(time.monotonic())
             self.membership.receive(life, record)
@@ -513,7 +590,8 @@ class Driver:
             self._acknowledge_soon(now_ns)
         self.epoch.keep(output)
         # Before an own message is sent: no other member delivers a message that is in no log.
-        self._log(output.trace, at_once=output.broadcasts)
+        if self._backlog is None:
+            self._log(output.trace, at_once=output.broadcasts)
         if output.frames:
             self._send(output)
         for position, reason in output.malformed:
@@ -521,11 +599,48 @@ class Driver:
         for position in output.suspected:
             self.membership.suspect(position + 1)
         if output.deliveries:
-            self.inbox.put(output.deliveries)
+            self._hand_over(output.deliveries, output.trace)
         stable = node.own_stable
         if stable > self._last_stable or node.is_all_stable:
             self._last_stable, self.last_progress_ns = stable, now_ns
         self._set_timer()
+
+    def _hand_over(self, batches: list[Batch], rows: Sequence[bytes]) -> None:
+        """Pass deliveries to the application; without the group's state they wait for it."""
+        if self._backlog is not None:
+            self._backlog.add(map(self.epoch.logged, rows), batches)
+            for batch in batches:
+                self.consume(batch)
+                self.on_consumed(len(batch))
+            self.membership.delivered(self.epoch.counts())
+            if self._backlog.size_bytes > self.config.join_backlog_bytes:
+                limit = self.config.join_backlog_bytes
+                self._stop(StateError(f"the state did not arrive before {limit} bytes of messages"))
+        elif self.state is None:
+            self.inbox.put(batches)
+        else:
+            for batch in batches:
+                self._apply(batch)
+                self.consume(batch)
+                self.on_consumed(len(batch))
+                self.inbox.put_applied(batch)
+
+    def _apply(self, batch: Batch, above: Mapping[int, int] | None = None) -> None:
+        """Apply messages to the state, those above these counts by uid."""
+        assert self.state is not None
+        for message in batch:
+            if above and message.sequence <= above.get(message.sender + 1, 0):
+                continue
+            if self.error is not None:
+                return
+            try:
+                self.state.apply(message)
+            except Exception as error:
+                name = f"{message.sender}:{message.sequence}"
+                log.exception("the state cannot apply %s", name)
+                self._stop(StateError(f"apply of the state failed on {name}: {error!r}"))
+            if message.sender == self.member:
+                self.applied = message.sequence
 
     def _log(self, rows: list[bytes], *, at_once: bool) -> None:
         if (trace := self._trace) is None:
@@ -607,17 +722,14 @@ class Driver:
 
     # The membership ---------------------------------------------------------------------------
 
-    def on_linked(self, peer: int, life: bytes) -> bool:
-        """A process has shaken hands; return whether a restarted one takes a member's place."""
-        self.membership.link_up(life, self.config.names[peer])
+    def on_linked(self, peer: int, life: bytes, name: str) -> None:
+        """There is a connection with a process."""
+        self.membership.link_up(life, name)
         self.schedule()
-        if self.view is not None:
-            return self.view.uid_of.get(life) == peer + 1
-        known = self.links.link(peer).life
-        if known not in (life, b""):
-            self.membership.link_lost(known)
-        self._peer_of[life] = peer
-        return True
+
+    def on_life_over(self, life: bytes) -> None:
+        """A founder was restarted before there was a view."""
+        self.membership.link_lost(life)
 
     def on_leaving(self, peer: int) -> None:
         """A member ends; what it has sent before has arrived."""
@@ -634,7 +746,11 @@ class Driver:
     def _schedule_tick(self) -> None:
         """Have a change go on: it waits for times, too."""
         agreement = self.membership.agreement
-        is_settled = agreement is not None and not (agreement.is_frozen or agreement.wants_change)
+        is_settled = (
+            agreement is not None
+            and not (agreement.is_frozen or agreement.wants_change)
+            and not self.membership.is_learner
+        )
         has_ended = self.is_over or self.has_left or self.error is not None
         if self._ticking is None and not is_settled and not has_ended:
             self._ticking = self.loop.call_later(TICK_S, self._tick)
@@ -659,15 +775,19 @@ class Driver:
                 self._freeze()
             case machine.Receive(life, body):
                 # Of a frozen node: what it would deliver is asked of those that have delivered it.
-                at = self.epoch.position_of.get(self._peer_of.get(life, -1))
+                peer = self.links.number_of(life)
+                at = None if peer is None else self.epoch.position_of.get(peer)
                 if at is not None and self._takes_data:
                     self.node.receive(at, body)
                     self.schedule()
             case machine.Deliver(messages):
                 batch, rows = self.epoch.flushed(messages, self._now_ns())
-                if (trace := self._trace) and not trace.append([rows], at_once=False):
-                    self._on_trace_failed(trace)
-                self.inbox.put([batch])
+                if self._backlog is not None:
+                    self._backlog.add([rows], [batch])
+                else:
+                    if (trace := self._trace) and not trace.append([rows], at_once=False):
+                        self._on_trace_failed(trace)
+                    self._hand_over([batch], ())
             case machine.Install(view, _):
                 self._install(view)
             case machine.Leave(view, is_complete):
@@ -675,20 +795,24 @@ class Driver:
                 self._log_counts("leave", view, has_all=is_complete)
                 self._log_view(self.member, left=True)
             case machine.Drop(life, error):
-                if (peer := self._peer_of.get(life)) is not None:
+                if (peer := self.links.number_of(life)) is not None:
                     self._refuse(peer, error)
             case machine.Notify(uid, is_suspected):
                 how = "suspects" if is_suspected else "trusts"
                 log.info("member %s %s %s", self.config.member, how, self._named(uid - 1))
             case machine.Stop(reason):
                 self._end(reason)
-            case machine.RequestState() | machine.Load() | machine.Discard():
-                raise InternalError("a group without a state transfers one")
+            case machine.RequestState(life, first_epoch):
+                self._request_state(life, first_epoch)
+            case machine.Load(label):
+                self._tasks.append(self.loop.create_task(self._load(label)))
+            case machine.Discard():
+                self._received = None
             case _:
                 assert_never(effect)
 
     def _send_record(self, life: bytes, record: Record) -> None:
-        peer = self._peer_of.get(life)
+        peer = self.links.number_of(life)
         # It waits for a link that is not there yet: two founders may meet after the founding.
         if (
             peer is not None
@@ -697,6 +821,87 @@ class Driver:
         ):
             body = encode(record)
             self.links.send(peer, body, epoch=0, messages_bytes=len(body))
+
+    # The group's state ------------------------------------------------------------------------
+
+    def _request_state(self, life: bytes, first_epoch: int) -> None:
+        if self._fetching is not None:
+            self._fetching.cancel()
+        self._received = None
+        self._fetching = self.loop.create_task(self._fetch(life, first_epoch))
+
+    async def _fetch(self, life: bytes, first_epoch: int) -> None:
+        """Fetch the state from the member with this life."""
+        received = Received(first_epoch, self.config.state_max_bytes)
+        if (peer := self.links.number_of(life)) is not None:
+            await self.links.fetch_state(peer, received, self.config.evict_after_s)
+        if received.is_too_large:
+            limit = self.config.state_max_bytes
+            self._stop(StateError(f"the state has more than {limit} bytes: raise state_max_bytes"))
+        elif received.is_complete and received.label is not None:
+            self._received = received
+            try:
+                self.membership.state(received.label)
+            except PeerError as error:
+                self.on_peer_error(peer, error, "its state")
+                self.membership.state_failed()
+        else:
+            self.membership.state_failed()
+        self._carry_out()
+        self.schedule()
+
+    async def _load(self, label: Label) -> None:
+        """Load the state that has arrived, then apply what waits beyond it."""
+        received, state = self._received, self.state
+        assert received is not None
+        assert state is not None
+        try:
+            await asyncio.to_thread(state.load, iter(received.chunks[:-1]))
+        except Exception as error:
+            log.exception("the state cannot be loaded")
+            self._stop(StateError(f"load of the state failed: {error!r}"))
+            return
+        self._received = None
+        backlog, self._backlog = self._backlog, None
+        assert backlog is not None
+        if (trace := self._trace) is not None:
+            self._log_state(label)
+            counts = {uid - 1: count for uid, count in label.counts.items()}
+            if not trace.append([above(rows, counts) for rows in backlog.rows], at_once=False):
+                self._on_trace_failed(trace)
+        for batch in backlog.batches:
+            self._apply(batch, label.counts)
+            self.inbox.put_applied(batch)
+        self.membership.restored()
+        self._carry_out()
+        self._wake()
+        self.schedule()
+
+    def state_for(self, life: bytes, first_epoch: int) -> AsyncIterator[bytes] | None:
+        """Return frames of the group's state for a learner; None if it cannot get it here."""
+        state = self.state
+        is_able = state is not None and self.error is None and self._sending < SENT_MAX
+        if state is None or not is_able or not self.membership.may_serve(life, first_epoch):
+            return None
+        ended = {peer + 1: count for peer, count in self._gone.items()}
+        label = Label(self.epoch.number, {**ended, **self.epoch.counts()})
+        try:
+            dump = state.dump()
+        except Exception as error:
+            log.exception("the state cannot be dumped")
+            self._stop(StateError(f"dump of the state failed: {error!r}"))
+            return None
+        return self._send_state(frames_of(label, dump))
+
+    async def _send_state(self, frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        self._sending += 1
+        try:
+            async for frame in frames:
+                yield frame
+        finally:
+            self._sending -= 1
+
+    # Views ------------------------------------------------------------------------------------
 
     def _freeze(self) -> None:
         """Stop the node after a last turn, and report its state."""
@@ -717,12 +922,33 @@ class Driver:
     def _install(self, view: View) -> None:
         """Begin the epoch of a view."""
         before, self.view = self.view, view
-        self._log_counts("view", view, has_all=True)
+        numbers = {entry.life: entry.uid - 1 for entry in view.entries}
+        names = {entry.uid - 1: entry.name for entry in view.entries}
+        addresses = {entry.uid - 1: entry.address for entry in view.entries}
+        self.links.renumber(numbers, names, addresses, is_first=before is None)
+        self.member = numbers[self.links.life]
+        self.names = names if before is None else self.names | names
+        if before is None and self.config.trace is not None:
+            try:
+                self._open_trace(self.config.trace, view)
+            except UserError as error:
+                self._stop(error)
+                return
+        is_first = before is None and view.epoch > 1
+        if is_first and self.state is not None:
+            self._backlog = _Backlog()
+        is_learning = self._backlog is not None
+        self._log_counts("learning" if is_learning else "view", view, has_all=True)
+        if is_first and not is_learning:
+            self._log_state(Label(view.epoch, {**view.ended, **view.bases}))
         self._trusted_s = time.monotonic()
         self._leavers &= {uid - 1 for uid in view.left}
-        if before is None:
-            self._peer_of |= {entry.life: entry.uid - 1 for entry in view.entries}
+        joined = [] if before is None else sorted(view.uids - before.uids)
+        if before is None and view.epoch == 1:
             self._begin()
+        elif before is None:
+            self._gone = {uid - 1: count for uid, count in view.ended.items()}
+            self._change(view)
         else:
             was_finished = self.is_finished
             gone = sorted(before.uids - view.uids)
@@ -733,10 +959,29 @@ class Driver:
             elif gone and self.on_loss == "end" and not was_finished:
                 text = f"{self.node.protocol.name} cannot go on without member {gone[0] - 1}"
                 self._stop(GroupLost(text))
-        for peer in self._others:
-            if not self.is_gone(peer):
+        self.metrics.joins += len(joined)
+        for uid in joined:
+            self.report(Event("joined", uid - 1, "is in the view"))
+        lost = () if before is None else sorted(before.uids - view.uids - view.left)
+        self.views.put(
+            self.view_change(view)._replace(
+                joined=tuple(uid - 1 for uid in joined),
+                left=tuple(uid - 1 for uid in sorted(view.left)),
+                lost=tuple(uid - 1 for uid in lost),
+            )
+        )
+        for peer in self.members:
+            if peer != self.member:
                 self.links.want(peer, anyhow=True)
         self.schedule()
+
+    def view_change(self, view: View) -> ViewChange:
+        """Return a view, for applications."""
+        return ViewChange(
+            epoch=view.epoch,
+            members={entry.uid - 1: entry.name for entry in view.entries},
+            voters=tuple(uid - 1 for uid in sorted(view.voters)),
+        )
 
     def _begin(self) -> None:
         """Start the first node, with the failure detector if the protocol needs crashes."""
@@ -748,6 +993,7 @@ class Driver:
     def _remove(self, uid: int, view: View) -> None:
         """A member is out of the view."""
         peer, left = uid - 1, uid in view.left
+        self.membership.link_lost(self.links.link(peer).life)
         self._gone[peer] = view.ended.get(uid, 0)
         self.metrics.evictions += not left
         self.report(Event("left" if left else "excluded", peer, "is out of the view"))
@@ -755,6 +1001,7 @@ class Driver:
         if left:
             self._leavers.add(peer)
         else:
+            self._excluded.add(peer)
             self.links.cut(peer)
         if self.on_loss == "crash":
             self.node.crash(peer)
@@ -767,7 +1014,7 @@ class Driver:
         self._counted = {name: counts[name] for name in SUMMED} | {"stable": counts["broadcasts"]}
         uids = [entry.uid for entry in view.entries]
         position = uids.index(self.member + 1)
-        settings = self.config.settings(position, len(uids), epoch=view.epoch)
+        settings = self.config.settings(position, len(uids), epoch=view.epoch, echo=self._echo)
         node = Node(settings, recording=True)
         self.tier.adopt(node)
         self.epoch = Epoch(
@@ -893,6 +1140,14 @@ class Driver:
         if (trace := self._trace) is not None and not trace.append_view(about):
             self._on_trace_failed(trace)
 
+    def _log_state(self, label: Label) -> None:
+        """Log that this member begins here, with a state that contains these messages."""
+        assert self.view is not None
+        about = {"kind": "state", "epoch": label.epoch, "group": self.view.group.hex()}
+        about |= {"uid": self.member + 1, "entries": [], "counts": label.counts}
+        if (trace := self._trace) is not None and not trace.append_view(about):
+            self._on_trace_failed(trace)
+
     def _on_trace_failed(self, trace: member_log.LogWriter) -> None:
         self.metrics.trace_failed = True
         failure = f"tracing has stopped: {trace.failure} ({trace.path})"
@@ -917,7 +1172,7 @@ class Driver:
         if self.metrics.may_log(peer, "damaged"):
             log.warning("checksum mismatch in data from %s at %s", self._named(peer), where)
 
-    def on_refused(self, peer: int | None, reason: str, *, excluded: bool) -> None:
+    def on_refused(self, peer: int | None, reason: str, *, excluded: bool, replaced: bool) -> None:
         """A peer refuses this member."""
         if self.is_over or self.is_finished:
             return
@@ -926,10 +1181,13 @@ class Driver:
         if excluded and self.membership.leaving:
             self._end(Reason.LEFT)
         elif excluded:
-            self._stop(Excluded(f"refused by {self._named(peer)}: {reason}"))
+            error = Replaced if replaced else Excluded
+            self._stop(error(f"refused by {self._named(peer)}: {reason}"))
 
     def on_disconnected(self, peer: int, error: Exception | None) -> None:
         """A connection broke; the link resumes over the next one."""
+        if peer < 0:
+            self.membership.link_lost(self.links.link(peer).life)
         self.metrics.disconnections += 1
         log.debug("lost the connection to %s: %s", self._named(peer), error or "closed")
 
@@ -948,6 +1206,7 @@ class Driver:
             self._beat_ns = now_ns + round(TEND_EVERY_S * NANOSECONDS_PER_S)
             self.links.tend(self.config.evict_after_s)
             self._suspect_silent()
+            self._look_for_members()
             self._end_if_blocked()
             self._let_leavers_go()
             self._tick()

@@ -7,7 +7,7 @@ number of its uid, and its messages are counted through all epochs.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -127,6 +127,14 @@ class Epoch:
             self._size_bytes -= self._turns.popleft().size_bytes
         self._trim_at_bytes = self._size_bytes + self._trim_bytes
 
+    def counts(self) -> dict[int, int]:
+        """Messages of each uid that are delivered here, own ones included, through all epochs."""
+        delivered = self.node.member.known[:, arrays.DELIVERED] + self._base_at
+        return {
+            member + 1: count
+            for member, count in zip(self.members, delivered.tolist(), strict=True)
+        }
+
     def report(self) -> Report:
         """The state of the node, which has stopped. InternalError if it skipped a message."""
         stable = self.node.member.known[:, arrays.STABLE].copy()
@@ -167,6 +175,16 @@ class Epoch:
         batch = Batch(np.array(table, np.int64).data.cast("B"), memoryview(data))
         batch.epoch = self
         return batch, self.logged(np.array(rows, np.int64).tobytes())
+
+
+def above(rows: bytes, counts: Mapping[int, int]) -> bytes:
+    """The rows of messages above these counts, of members by number."""
+    table = np.frombuffer(rows, np.int64).reshape(-1, ROW)
+    _, source, sequence = _parts(table[:, 1])
+    size = max(int(source.max(initial=0)), *counts, 0) + 1
+    limit = np.zeros(size, np.int64)
+    limit[list(counts)] = list(counts.values())
+    return table[sequence > limit[source]].tobytes()
 
 
 def _words(rows: bytes) -> NDArray[np.int64]:

@@ -31,3 +31,7 @@ class Excluded(GroupLost):
 
 class Replaced(GroupLost):
     """Another process has this member's name in the group."""
+
+
+class StateError(GroupLost):
+    """The application's state raised an exception, or cannot be loaded."""

@@ -27,11 +27,12 @@ from precedes.errors import PrecedesError, UserError
 from precedes.live.config import Config
 from precedes.live.driver import TICK_S, Driver, Missing
 from precedes.live.errors import GroupClosed, GroupLost, SlowMember, WouldBlock
-from precedes.live.inbox import Event
+from precedes.live.inbox import Event, ViewChange
 from precedes.live.member import records
 from precedes.live.member.effects import FRAME_BYTES
 from precedes.live.member.node import Node
 from precedes.live.member.output import Batch, Message
+from precedes.live.transfer import State, check_state
 from precedes.model import NANOSECONDS_PER_S
 
 if TYPE_CHECKING:
@@ -78,35 +79,42 @@ class Group:
         self,
         config: Config,
         *,
+        state: State | None = None,
         listener: socket.socket | None = None,
         registry: CollectorRegistry | None = None,
     ) -> None:
         self.config = config
-        self.member = config.position
-        self._driver = driver = Driver(config)
+        self._driver = driver = Driver(config, state)
         self.metrics = driver.metrics
         self._listener = listener
         self._registry = registry
         self._exposed: Exposed | None = None
         self._is_used = False
         self._arrival_s: float | None = None  # how long the end waits for the last frames
+        self._ending: asyncio.Task[None] | None = None
+        self._is_leaving = False  # without waiting for others to finish
 
     @classmethod
     def open(
         cls,
         config: Config,
         *,
+        state: State | None = None,
         listener: socket.socket | None = None,
         registry: CollectorRegistry | None = None,
     ) -> Self:
         """A member to be entered with ``async with``.
 
-        ``listener`` is a socket that listens already, instead of the member's own address;
-        ``registry`` one of ``prometheus_client`` that exposes the group's metrics while it is open.
+        With a ``state``, messages go to its ``apply``, and a member that joins begins with the
+        state of another one. Either all members of a group have a state, or none. ``listener`` is a
+        socket that listens already, instead of the member's own address; ``registry`` one of
+        ``prometheus_client`` that exposes the group's metrics while it is open.
         """
         if registry is not None and not callable(getattr(registry, "register", None)):
             raise UserError(f"a registry is one of prometheus_client, not {registry!r}")
-        return cls(config, listener=listener, registry=registry)
+        if state is not None:
+            check_state(state)
+        return cls(config, state=state, listener=listener, registry=registry)
 
     async def __aenter__(self) -> Self:
         if self._is_used:
@@ -136,6 +144,18 @@ class Group:
         return self
 
     @property
+    def member(self) -> int:
+        """The number of this member; -1 for one that joins and is not in a view yet."""
+        return self._driver.member
+
+    def name_of(self, member: int) -> str:
+        """The name of a member, also of a former one, by its number."""
+        try:
+            return self._driver.names[member]
+        except KeyError:
+            raise UserError(f"there is no member {member!r}") from None
+
+    @property
     def _node(self) -> Node:
         return self._driver.node
 
@@ -154,8 +174,8 @@ class Group:
 
         Without credit some member has not consumed a whole window of messages: ``slow`` decides
         what happens then. Broadcasts that wait are served in order. The payload is bytes, or any
-        other buffer, of which the bytes are sent. TimeoutError if there is no credit within
-        ``timeout`` seconds: nothing was broadcast then.
+        other buffer, of which the bytes are sent. A state has the message when this returns.
+        TimeoutError if there is no credit within ``timeout`` seconds: nothing was broadcast then.
         """
         data = self._read_payload(payload)
         if timeout is not None and not timeout >= 0:
@@ -168,7 +188,13 @@ class Group:
                     await self._wait_for_credit()
             except TimeoutError:
                 raise TimeoutError(f"waited {timeout:g} s: {self._why_not()}") from None
-        return self._broadcast(data)
+        name = self._broadcast(data)
+        while self._driver.state is not None and self._driver.applied < name[1]:
+            self._driver.raise_error()
+            if self._driver.is_over:
+                break
+            await self._driver.changed.wait()
+        return name
 
     def broadcast_threadsafe(
         self, payload: Buffer, *, timeout: float | None = None
@@ -250,6 +276,8 @@ class Group:
             return f"no quorum of the view: {', '.join(missing)} cannot be reached"
         if self._driver.is_changing:
             return "the view is changing"
+        if self._driver.membership.is_learner:
+            return "the state of the group has not arrived"
         return f"no credit: member {self.laggard} has not consumed enough messages"
 
     def _may_send(self) -> bool:
@@ -322,6 +350,13 @@ class Group:
         """Events of the group: members that leave or are excluded, gaps, errors."""
         self._driver.check_thread()
         return self._driver.events.listen()
+
+    def views(self) -> AsyncIterator[ViewChange]:
+        """The view, and from now on each that follows it."""
+        self._driver.check_entered()
+        view = self._driver.view
+        assert view is not None
+        return self._driver.views.listen(self._driver.view_change(view))
 
     @property
     def view(self) -> list[int]:
@@ -415,8 +450,7 @@ class Group:
             source, sequence = map(operator.index, name)
         except (TypeError, ValueError):
             source = sequence = -1
-        members, last = self._node.settings.members, records.SEQUENCE_MAX
-        if not (0 <= source < members and 1 <= sequence <= last):
+        if not (source in self._driver.names and 1 <= sequence <= records.SEQUENCE_MAX):
             raise UserError(f"a message is named (member, sequence), from 0 and 1, not {message!r}")
         if source == self.member and sequence > self._driver.broadcasts:
             raise UserError(f"message {source}:{sequence} has not been broadcast")
@@ -427,22 +461,49 @@ class Group:
         self._driver.check_entered()
         self._driver.finish()
 
+    async def leave(self) -> None:
+        """Leave the group now, losing nothing: the end of the block does nothing more.
+
+        Others have consumed the messages of this member, within ``drain_s``, and go on without it
+        in the next view. Iterations and callbacks get what comes until then. Unlike the end of the
+        block it does not wait for others to finish.
+        """
+        self._driver.check_entered()
+        self._is_leaving = True
+        self._driver.changed.notify()
+        await self._end()
+
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        driver = self._driver
-        if driver.is_over:
+        if kind is None:
+            await self._end()
+        elif self._ending is not None:
+            self._ending.cancel()
+            await asyncio.gather(self._ending, return_exceptions=True)
+        elif not self._driver.is_over:
+            await self._close()
+
+    async def _end(self) -> None:
+        """Drain and close, in one task for all that wait for it; a caller's cancel cancels it."""
+        if self._ending is None:
+            if self._driver.is_over:
+                return
+            self._ending = asyncio.create_task(self._drain_and_close())
+        elif self._ending.done():
             return
+        await self._ending
+        self._driver.raise_error()
+
+    async def _drain_and_close(self) -> None:
         try:
-            if kind is None and driver.error is None:
+            if self._driver.error is None:
                 await self._drain()
         finally:
             await self._close()
-        if kind is None:
-            driver.raise_error()
 
     async def _drain(self) -> None:
         """Wait until all have consumed the own messages, then a little for the others."""
@@ -452,7 +513,7 @@ class Group:
         await self.finish()
         ends: list[tuple[float, Callable[[], bool]]] = [
             (self.config.drain_s, lambda: driver.node.is_consumed_by_all),
-            (self.config.linger_s, lambda: driver.is_finished),
+            (self.config.linger_s, lambda: driver.is_finished or self._is_leaving),
         ]
         for limit_s, is_done in ends:
             with contextlib.suppress(TimeoutError):

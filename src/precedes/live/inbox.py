@@ -7,10 +7,11 @@ import contextlib
 import inspect
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 from weakref import WeakSet
 
+from precedes.errors import UserError
 from precedes.live.errors import GroupClosed
 from precedes.live.member.output import Batch, Message
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from precedes.live.driver import Driver
 
 log = logging.getLogger("precedes.live")
+
+T = TypeVar("T")
 
 EVENTS_MAX: Final = 1000  # that wait for one listener; a slow one loses the oldest
 
@@ -34,8 +37,8 @@ class Signal(asyncio.Event):
 class Event(NamedTuple):
     """Something that happened to the group.
 
-    ``kind`` is excluded, left, blocked, disconnected, gap, refused, trace or lost; ``member``
-    is the member that it is about.
+    ``kind`` is joined, excluded, left, blocked, disconnected, gap, refused, trace or lost;
+    ``member`` is the member that it is about.
     """
 
     kind: str
@@ -43,15 +46,31 @@ class Event(NamedTuple):
     text: str
 
 
-class Events:
+class ViewChange(NamedTuple):
+    """A view of the group, and what is different from the one before.
+
+    ``members`` are names by numbers, ``voters`` those that count for a quorum: a member that joins
+    votes once it has the group's state. Members that ``left`` have lost nothing; of those that are
+    ``lost``, messages that nobody had delivered are.
+    """
+
+    epoch: int
+    members: Mapping[int, str]
+    voters: tuple[int, ...]
+    joined: tuple[int, ...] = ()
+    left: tuple[int, ...] = ()
+    lost: tuple[int, ...] = ()
+
+
+class Events(Generic[T]):
     """Passes every event to every listener; one that the application has dropped is removed."""
 
     def __init__(self) -> None:
-        self.listeners: WeakSet[_Listener] = WeakSet()
+        self.listeners: WeakSet[_Listener[T]] = WeakSet()
         self.news = Signal()
         self.is_closed = False
 
-    def put(self, event: Event) -> None:
+    def put(self, event: T) -> None:
         """Pass an event to all listeners."""
         for listener in self.listeners:
             listener.queue.append(event)
@@ -62,20 +81,20 @@ class Events:
         self.is_closed = True
         self.news.notify()
 
-    def listen(self) -> AsyncIterator[Event]:
-        """All events from now on, until the group is closed."""
-        return _Listener(self)
+    def listen(self, *first: T) -> AsyncIterator[T]:
+        """These, and all events from now on, until the group is closed."""
+        return _Listener(self, first)
 
 
-class _Listener(AsyncIterator[Event]):
+class _Listener(AsyncIterator[T]):
     """Events since it was created."""
 
-    def __init__(self, events: Events) -> None:
-        self.queue: deque[Event] = deque(maxlen=EVENTS_MAX)
+    def __init__(self, events: Events[T], first: Iterable[T]) -> None:
+        self.queue: deque[T] = deque(first, maxlen=EVENTS_MAX)
         self._events = events
         events.listeners.add(self)
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> T:
         while not self.queue:
             if self._events.is_closed:
                 raise StopAsyncIteration
@@ -116,6 +135,14 @@ class Inbox:
         if self._queue:
             self.news.notify()
 
+    def put_applied(self, batch: Batch) -> None:
+        """Pass messages that the state has consumed to the callbacks."""
+        self._metrics.delivered += len(batch)
+        if self._callbacks:
+            for message in batch:
+                for callback in self._callbacks:
+                    self._call_back(callback, message)
+
     async def messages(self) -> AsyncIterator[Message]:
         """Messages one by one."""
         with self._iterating():
@@ -137,6 +164,10 @@ class Inbox:
     @contextlib.contextmanager
     def _iterating(self) -> Iterator[None]:
         self._driver.check_entered()
+        if self._driver.state is not None:
+            raise UserError(
+                "the messages of a group with a state go to its apply: use on_message to see them"
+            )
         self._iterations += 1
         try:
             yield

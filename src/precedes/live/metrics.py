@@ -48,6 +48,7 @@ class Metrics:
         self.trace_failed = False
         self.delivered = 0
         self.evictions = 0
+        self.joins = 0
         self.disconnections = 0
         self.damaged = 0
         self.callback_failures = 0
@@ -84,14 +85,20 @@ class Health(NamedTuple):
 
 
 def health(driver: Driver) -> Health:
-    """The health of a member; ready means that all members are in the view and all links are up.
+    """The health of a member; ready means that it has a vote, all links are up, and none was lost.
 
-    A view that has lost members works, but the next loss may end the group.
+    A view that has lost members works, but the next loss may end the group. Members that left, or
+    were excluded and came back, are not lost.
     """
     if (error := driver.error) is not None:
         return Health("live", [str(error)])
+    is_learner = driver.is_open and not driver.is_over and driver.membership.is_learner
+    if is_learner and driver.view is not None:
+        return Health("live", ["the state of the group has not arrived"])
     if not driver.metrics.ready:
         return Health("live", ["it is starting, or has ended"])
+    if driver.view is not None and driver.member + 1 not in driver.view.voters:
+        return Health("live", ["it has no vote yet: the next view gives it one"])
     if missing := driver.membership.blocked:
         return Health("live", [f"no quorum of the view without {', '.join(missing)}"])
     wrong = [f"no connection to member {peer}" for peer in driver.missing_links()]

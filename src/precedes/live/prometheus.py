@@ -7,6 +7,7 @@ them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,7 @@ from precedes.errors import UserError
 from precedes.live.http import Answer, HttpServer
 from precedes.live.metrics import health
 from precedes.live.net.discovery import split_address
+from precedes.live.status import PATH, status_of
 
 if TYPE_CHECKING:
     from precedes.live.driver import Driver
@@ -89,6 +91,19 @@ METRICS: Final = (
     ),
     Metric("members", "Members in the view, this one included.", lambda d: len(d.members)),
     Metric(
+        "epoch", "Number of the view, 0 before the first.", lambda d: d.view.epoch if d.view else 0
+    ),
+    Metric(
+        "learners",
+        "Members in the view without a vote: the state of the group has not arrived there.",
+        lambda d: len(d.view.uids - d.view.voters) if d.view else 0,
+    ),
+    Metric(
+        "votes_missing",
+        "Members that are missing for a quorum of the view, 0 while there is one.",
+        lambda d: len(d.membership.blocked) if d.is_open else 0,
+    ),
+    Metric(
         "links_missing",
         "Members in the view without a connection.",
         lambda d: len(d.missing_links()),
@@ -109,6 +124,7 @@ METRICS: Final = (
     ),
     _in_group("trace_failed", "Whether tracing has stopped.", is_counter=False),
     _in_group("evictions", "Members excluded from the view."),
+    _in_group("joins", "Members that joined after this one."),
     _in_group("disconnections", "Connections to members that broke."),
     _in_group("damaged", "Connections closed because of a checksum mismatch."),
     _in_group("callback_failures", "Exceptions of the application's callbacks."),
@@ -167,12 +183,13 @@ class Exposed:
         _collectors[self._registry].drivers.append(driver)
 
     async def serve(self, address: str) -> None:
-        """Serve ``/metrics`` and ``/health``."""
+        """Serve ``/metrics``, ``/health`` and ``/members``."""
         host, port = split_address(address)
         self._server = HttpServer(
             {
                 b"/metrics": lambda: Answer(self.text(), TEXT_TYPE),
                 b"/health": self._health,
+                PATH.encode(): self._members,
             }
         )
         try:
@@ -204,3 +221,7 @@ class Exposed:
         body = "".join(f"{line}\n" for line in (word, *wrong)).encode()
         status = "503 Service Unavailable" if word == "live" else "200 OK"
         return Answer(body, TEXT_TYPE, status)
+
+    def _members(self) -> Answer:
+        body = json.dumps(status_of(self._driver), indent=2) + "\n"
+        return Answer(body.encode(), "application/json")

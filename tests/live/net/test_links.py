@@ -114,8 +114,10 @@ async def test_after_a_pause_of_this_process_connections_are_kept():
 
 
 @pytest.mark.parametrize("silent", [False, True])
-async def test_a_handshake_replaces_a_connection_that_has_been_silent(silent, caplog):
-    """Of two connections that were dialled at once the one of the higher member is kept."""
+async def test_a_handshake_replaces_a_connection_that_has_been_silent(silent, caplog, monkeypatch):
+    """Of two connections that were dialled at once the one of the larger life is kept."""
+    lives = iter((b"1" * 16, b"2" * 16))
+    monkeypatch.setattr(links, "new_life", lambda: next(lives))
     with caplog.at_level(logging.WARNING):
         async with group_of(2, test_every_s=5.0) as (one, two):
             kept = two._driver.links.connections[0]

@@ -121,8 +121,8 @@ async def test_a_group_of_another_key_is_another_group(caplog):
 
 
 async def test_a_restarted_member_does_not_come_back_in():
-    """It would number its messages from 1 again."""
-    async with group_of(2) as (one, two):
+    """To a fixed group: it would number its messages from 1 again."""
+    async with group_of(2, protocol="bundled") as (one, two):
         socks = [one._listener, two._listener]
         bad = Impostor(two.config, socks)
         assert b"was restarted" in await bad.connect(0)

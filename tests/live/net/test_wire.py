@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from precedes import contract
 from precedes.errors import PeerError
 from precedes.live.member.node import Node, Settings
-from precedes.live.membership.records import Change, encode
+from precedes.live.membership.learning import Label
+from precedes.live.membership.records import Change, encode, encode_label
 from precedes.live.net import wire
 from precedes.live.net.link import Link
 from precedes.parts import pool
@@ -54,6 +55,11 @@ def samples(compiled=()):
     yield "hello", HELLO.encode()
     yield "hello-asking", ASKING.encode()
     yield "hello-answer", ANSWER.encode()
+    yield "hello-state", ASKING._replace(state=7).encode()
+    yield (
+        "state",
+        b"".join(wire.frame(wire.STATE, i, 0, b) for i, b in enumerate((LABEL, b"s", b""))),
+    )
     yield "refusal", wire.refusal("you are out of the view")
     yield "ack", wire.frame(wire.ACK, 0, 12)
     yield "link", b"".join(link_frames())
@@ -97,6 +103,9 @@ def is_of(kind, record):
 
 def names_a_message(record):
     return any(item.tag == 1 for item in record.items or [])
+
+
+LABEL = encode_label(Label(7, {1: 3, 2: 0}))
 
 
 def link_frames():
@@ -144,10 +153,11 @@ def test_the_golden_files_have_every_kind_of_frame_record_and_item():
     """So no kind can change without a file that does; each is laid out as the pages say."""
     names = [path.stem for path in GOLDEN.glob("*.hex")]
     assert sorted(names) == sorted(name for name, _ in samples())
-    for name in ("hello", "hello-asking", "hello-answer"):
+    for name in ("hello", "hello-asking", "hello-answer", "hello-state"):
         data, check = golden(name)[:-4], golden(name)[-4:]
         assert struct.unpack("<I", check) == (zlib.crc32(data),)
-        assert [tag for tag, _ in fields_in(data)] == list(range(len(wire.Hello._fields)))
+        tags = len(wire.Hello._fields) - (name != "hello-state")
+        assert [tag for tag, _ in fields_in(data)] == list(range(tags))
     assert fields_in(golden("hello-answer")[:-4])[-1][1] == (
         b"\x08orders-0\x0d10.0.0.7:7000\x01b\x0a[::1]:7001"
     )
@@ -170,7 +180,7 @@ def test_the_golden_files_have_every_kind_of_frame_record_and_item():
                 records |= {record.kind for record in parsed}
                 items = [item for record in parsed for item in record.items or []]
                 classes |= {layout.classes[item.tag] for item in items}
-    assert kinds == {wire.DATA, wire.ACK, wire.PING, wire.REFUSED, wire.CONTROL}
+    assert kinds == {wire.DATA, wire.ACK, wire.PING, wire.REFUSED, wire.CONTROL, wire.STATE}
     assert records == bodies.KINDS
     assert classes == {contract.MESSAGE, contract.REFERENCE, contract.NUMBER}
 

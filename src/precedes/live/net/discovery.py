@@ -75,7 +75,7 @@ def reason_of(error: OSError) -> str:
 
 
 class Discovery:
-    """The addresses of a group, by position.
+    """The addresses of a group, by number.
 
     ``ask`` connects to a host and port of a seed, and returns why it did not answer, or "". Given
     addresses are kept. A learned one at which nothing answers is in doubt: the search goes on, and
@@ -94,14 +94,16 @@ class Discovery:
         self.in_doubt: set[int] = set()
         self.failures: dict[str, str] = {}  # why the seeds that do not answer do not
         self.learned = asyncio.Event()  # set when there is another address
-        self._is_given = bool(given)
+        self.has_asked = asyncio.Event()  # set when every seed has been asked
+        self._given = len(given)
         self._seeds = seeds
         self._ask = ask
         self._missing = missing
 
     def learn(self, peer: int, address: str, *, direct: bool) -> None:
         """Note an address, from the member itself (``direct``) or from another one."""
-        if self._is_given or not (direct or peer not in self.addresses or peer in self.in_doubt):
+        is_given = 0 <= peer < self._given
+        if is_given or not (direct or peer not in self.addresses or peer in self.in_doubt):
             return
         self.addresses[peer] = address
         if direct:
@@ -110,20 +112,28 @@ class Discovery:
 
     def doubt(self, peer: int) -> None:
         """Nothing answers at the address of this member."""
-        if not self._is_given:
+        if peer >= self._given:
             self.in_doubt.add(peer)
+
+    def admit(self, peer: int, address: str) -> None:
+        """Note the address of a member of the view."""
+        if peer >= self._given:
+            self.addresses[peer] = address
+            self.in_doubt.discard(peer)
 
     async def search(self) -> None:
         """Ask the seeds until no address is missing."""
         waits_s = backoff_s()
         for attempt in itertools.count(1):
             if not self._seeds or not self._missing():
+                self.has_asked.set()
                 return
             for seed in self._seeds:
                 if failure := await self._ask_seed(seed):
                     self.failures[seed] = failure
                 else:
                     self.failures.pop(seed, None)
+            self.has_asked.set()
             if attempt == ATTEMPTS_QUIET:
                 for seed, failure in self.failures.items():
                     log.warning("seed %s does not answer: %s", seed, failure)

@@ -1,24 +1,29 @@
-"""Connections between members: addresses, handshakes, frames, resumption after a break.
+"""Connections between processes: addresses, handshakes, frames, resumption after a break.
 
-Of two members that need a link the one with the higher position dials. A connection begins with a
-handshake (``wire.Hello``). A peer that sends none within ``HANDSHAKE_S``, is of another group, has
-no valid certificate, was restarted or is out of the view is refused with a reason.
+A link is one between two lives. Here the other side has a number: that of a member of the view, and
+before there is one that of a founder; a process that is neither, such as one that joins, has a
+negative number, which ``renumber`` replaces when a view admits it.
+
+Of two founders the one with the higher position dials; other processes dial all members. A
+connection begins with a handshake (``wire.Hello``). A peer that sends none within ``HANDSHAKE_S``,
+is of another group, has no valid certificate, or is out of the view is refused with a reason.
 
 A handshake without a target asks for addresses: the answer has those that this member knows, and
-ends the connection.
+ends the connection. So does an answer to a process that is not in the view.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import os
 import random
 import socket
 import ssl
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
@@ -39,6 +44,8 @@ log = logging.getLogger("precedes.live")
 HANDSHAKE_S: Final = 5.0
 # Maximum time for a peer to read the last bytes and close its side of a connection.
 CLOSE_S: Final = 1.0
+# Maximum time for the last frames of a state to arrive.
+LAST_FRAMES_S: Final = 60.0
 # Share of ``evict_after_s`` after which a silent connection is given up.
 SILENT_SHARE: Final = 0.75
 # Maximum connections without a handshake yet, or refused; twice the members in a larger group.
@@ -51,19 +58,39 @@ OTHERS_BYTES: Final = 256
 
 # In the number of a refusal.
 EXCLUDED: Final = 1  # the group goes on without the receiver
-LEAVING: Final = 3  # the sender ends
 DUPLICATE: Final = 2  # there is a connection already: both sides have dialled
+LEAVING: Final = 3  # the sender ends
+REPLACED: Final = 4  # another process has the receiver's name in the view
+BUSY: Final = 5  # it cannot give the group's state now
+GONE: Final = (EXCLUDED, REPLACED)
 
 # The target of a connection to a seed: whoever answers.
 ANYBODY: Final = -1
+# Processes outside of the view that have a link; beyond that the longest disconnected is forgotten.
+OUTSIDE_MAX: Final = 1024
 
 # Connections that the operating system holds until they are accepted.
 ACCEPTED_MAX: Final = 256
 
 
+def new_life() -> bytes:
+    """Name of one start of a process."""
+    return os.urandom(16)
+
+
 def listen_on_loopback() -> socket.socket:
     """A socket that listens at a free port of this machine."""
     return socket.create_server(("127.0.0.1", 0), backlog=ACCEPTED_MAX)
+
+
+class Receiver(Protocol):
+    """Receives the state of a group over a connection of its own."""
+
+    first_epoch: int
+    has_begun: bool  # the other side has shaken hands
+
+    def take(self, number: int, body: memoryview) -> bool:
+        """Take a frame; return whether the state is complete."""
 
 
 class Owner(Protocol):
@@ -84,14 +111,27 @@ class Owner(Protocol):
     def is_gone(self, member: int) -> bool:
         """Return whether a member is out of the view."""
 
+    def is_replaced(self, member: int) -> bool:
+        """Return whether another process has the name of a member that is out of the view."""
+
+    @property
+    def is_admitted(self) -> bool:
+        """Return whether this process is in a view."""
+
     def on_bodies(self, peer: int, bodies: Iterable[tuple[int, bytes | memoryview]]) -> None:
         """Process frames of a peer, each with its epoch; they are valid until this returns."""
 
-    def on_linked(self, peer: int, life: bytes) -> bool:
-        """A process has shaken hands; return whether a restarted one takes a member's place."""
+    def on_linked(self, peer: int, life: bytes, name: str) -> None:
+        """There is a connection with a process."""
+
+    def on_life_over(self, life: bytes) -> None:
+        """A founder was restarted before there was a view."""
 
     def on_leaving(self, peer: int) -> None:
         """A member ends; what it has sent before has arrived."""
+
+    def state_for(self, life: bytes, first_epoch: int) -> AsyncIterator[bytes] | None:
+        """Return frames of the group's state for a learner; None if it cannot get it here."""
 
     def on_peer_error(self, peer: int | None, error: PeerError, where: str) -> None:
         """A peer sent what no correct member sends."""
@@ -102,7 +142,7 @@ class Owner(Protocol):
     def on_damaged(self, peer: int | None, where: str) -> None:
         """Checksum mismatch; what is missing is sent again over another connection."""
 
-    def on_refused(self, peer: int | None, reason: str, *, excluded: bool) -> None:
+    def on_refused(self, peer: int | None, reason: str, *, excluded: bool, replaced: bool) -> None:
         """A peer refuses this member."""
 
     def on_disconnected(self, peer: int, error: Exception | None) -> None:
@@ -113,16 +153,17 @@ class Owner(Protocol):
 class LinkSettings:
     """Settings of a member that its links use."""
 
-    member: int
-    names: tuple[str, ...]  # of all members, by position
+    member: str
+    names: tuple[str, ...]  # of the founders, by position
     address: str  # where others dial this member
-    addresses: tuple[str, ...]  # of all members, or none: then seeds are asked for them
+    addresses: tuple[str, ...]  # of the founders, or none: then seeds are asked for them
     seeds: tuple[str, ...]
     listen: str
     group: str  # its name, in the certificates of its members
     group_digest: bytes  # the same for all members that may connect to each other
     security: Security | None
     window: int
+    is_fixed: bool  # nobody joins: there are the founders, each in one life
     test_every_s: float
     frame_max_bytes: int
 
@@ -130,9 +171,14 @@ class LinkSettings:
 class Connection(asyncio.BufferedProtocol):
     """One TCP connection, dialled (there is a ``target``, maybe ``ANYBODY``) or accepted."""
 
-    def __init__(self, links: Links, target: int | None, address: str) -> None:
+    def __init__(
+        self, links: Links, target: int | None, address: str, receiver: Receiver | None = None
+    ) -> None:
         self.links = links
         self.target = target
+        self.receiver = receiver  # of the group's state, for which this connection is
+        self.writable = asyncio.Event()  # for a sender of the state
+        self.writable.set()
         self.address = address
         self.link: Link | None = None
         self.had_link = False  # its handshake succeeded
@@ -165,7 +211,10 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._limit = self.links.loop.call_later(HANDSHAKE_S, self._on_handshake_timeout)
         if self.target is not None:
-            self.transport.write(self.links.hello(self.target).encode())
+            hello = self.links.hello(self.target)
+            if self.receiver is not None:
+                hello = hello._replace(state=self.receiver.first_epoch)
+            self.transport.write(hello.encode())
 
     def _on_handshake_timeout(self) -> None:
         """Close: a peer that was dialled may be busy or starting, and is dialled again."""
@@ -189,9 +238,12 @@ class Connection(asyncio.BufferedProtocol):
             if self.link is None:
                 if self.transport is None or self.transport.is_closing():
                     return
-                self._shake_hands(self._frames.unframed(count))
-                count = 0
-            if self.link is not None and (frames := self._frames.advance(count)):
+                if self.receiver is None or not self.receiver.has_begun:
+                    self._shake_hands(self._frames.unframed(count))
+                    count = 0
+            if self.receiver is not None and self.receiver.has_begun:
+                self._take_state(self.receiver, self._frames.advance(count))
+            elif self.link is not None and (frames := self._frames.advance(count)):
                 self._take(self.link, frames)
         except wire.Damaged:
             self.is_damaged = True
@@ -218,6 +270,13 @@ class Connection(asyncio.BufferedProtocol):
             self._frames.skip(size_bytes)
             if self.links.accept_hello(self, hello):
                 self._stop_timer()
+
+    def _take_state(self, receiver: Receiver, frames: list[wire.Frame]) -> None:
+        for kind, number, _, _, body in frames:
+            if kind != wire.STATE:
+                raise PeerError(wire.REASONS[10])
+            if receiver.take(number, body):
+                self.close()
 
     def _take(self, link: Link, frames: list[wire.Frame]) -> None:
         kind, number, _, _, reason = frames[-1]
@@ -254,10 +313,12 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The other side is slow: frames wait in the link."""
         self.paused = True
+        self.writable.clear()
 
     def resume_writing(self) -> None:
         """It has caught up."""
         self.paused = False
+        self.writable.set()
         self.links.on_writable(self)
 
     def close(self) -> None:
@@ -276,6 +337,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The connection has ended."""
         self._stop_timer()
+        self.writable.set()
         self.links.open.discard(self)
         self.links.on_lost(self, error)
         if not self.closed.done():
@@ -293,10 +355,13 @@ class Links:
     ) -> None:
         self.owner = owner
         self.settings = settings
-        self.me = settings.member
+        self.name = settings.member
         self.loop = asyncio.get_running_loop()
-        self.life = os.urandom(16)
-        self.positions = {name: position for position, name in enumerate(settings.names)}
+        self.life = new_life()
+        self.names = dict(enumerate(settings.names))  # by number
+        self._outside = itertools.count(-2, -1)  # the next number outside of the view
+        self.me = next((i for i, name in self.names.items() if name == self.name), -1)
+        self._number_of: dict[bytes, int] = {}  # by lives
         self.discovery = Discovery(
             settings.addresses, settings.seeds, ask=self._ask, missing=self._lacks_addresses
         )
@@ -308,7 +373,6 @@ class Links:
         self.reconnections = 0
         # Connections without a handshake, oldest first, and the tasks that start TLS on them.
         self._unidentified: dict[Connection, asyncio.Task[None] | None] = {}
-        self._unidentified_max = max(UNIDENTIFIED_MAX, 2 * len(settings.names))
         self._dialling: dict[int, asyncio.Task[None]] = {}
         self._banned: set[int] = set()
         self._ended: set[int] = set()
@@ -365,7 +429,7 @@ class Links:
 
     def _enter(self, sock: socket.socket, address: str) -> None:
         """Begin the handshake of an accepted connection."""
-        if len(self._unidentified) >= self._unidentified_max:
+        if len(self._unidentified) >= max(UNIDENTIFIED_MAX, 2 * len(self.names)):
             oldest = next(iter(self._unidentified))
             starting = self._unidentified.pop(oldest)
             error = PeerError("too many connections at once")
@@ -396,6 +460,15 @@ class Links:
             self.owner.on_peer_error(None, security.why(error), connection.address)
         except OSError:
             self.owner.on_no_handshake(connection.address)
+
+    def number_of(self, life: bytes) -> int | None:
+        """The number of a process; None if it was never met and is not in the view."""
+        return self._number_of.get(life)
+
+    def meet(self, peer: int, life: bytes) -> None:
+        """The other side of a link is this life."""
+        self.link(peer).life = life
+        self._number_of[life] = peer
 
     def link(self, peer: int) -> Link:
         """The link to a member, made when it is first needed."""
@@ -433,16 +506,15 @@ class Links:
                         self._ended.add(peer)
                 except OSError:
                     pass  # it is dialled again
-                if peer in self._banned or (peer in self.connections and self.me < peer):
-                    return
-                if peer in self._ended:
+                if peer in self._banned or peer in self._ended or peer in self.connections:
                     return
                 if not self.link(peer).life:
                     self.discovery.doubt(peer)
                     self._search_on()
                 await asyncio.sleep(next(waits_s))
         finally:
-            self._dialling.pop(peer, None)
+            if self._dialling.get(peer) is asyncio.current_task():
+                del self._dialling[peer]
 
     async def _connect(self, target: int, address: str, host: str, port: int) -> bool:
         """Connect, and return at the end of the connection whether its handshake succeeded."""
@@ -464,11 +536,11 @@ class Links:
     # Addresses of other members ---------------------------------------------------------------
 
     def _lacks_addresses(self) -> bool:
-        """Return whether the address of some member in the view is unknown, or in doubt."""
+        """Return whether the address of some member is unknown or in doubt, or who is one."""
         known = self.discovery.addresses.keys() - self.discovery.in_doubt
-        return any(
-            peer != self.me and peer not in known and not self.owner.is_gone(peer)
-            for peer in self.positions.values()
+        return not self.owner.is_admitted or any(
+            0 <= peer != self.me and peer not in known and not self.owner.is_gone(peer)
+            for peer in self.names
         )
 
     def _search_on(self) -> None:
@@ -498,9 +570,16 @@ class Links:
         except UserError as error:
             raise PeerError("its handshake is malformed", str(error)) from None
         for name, address in sources:
-            peer = self.positions.get(name, self.me)
-            if peer != self.me:
+            if name != self.name and (peer := self._number_for(name)) is not None:
                 self.discovery.learn(peer, address, direct=name == hello.member)
+
+    def _number_for(self, name: str) -> int | None:
+        """The number of a member, also of one that is not a founder while there is no view."""
+        peer = next((number for number, other in self.names.items() if other == name), None)
+        if peer is None and not self.owner.is_admitted and len(self.names) < OUTSIDE_MAX:
+            peer = next(self._outside)
+            self.names[peer] = name
+        return peer
 
     def troubles(self) -> list[str]:
         """Reasons why this member has not met others: the last refusal, silent seeds."""
@@ -515,17 +594,24 @@ class Links:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def hello(self, peer: int, *, answers: bool = False) -> wire.Hello:
-        """The handshake for another member; ``answers``: with the addresses of the others."""
-        link, names, members = self.links.get(peer), self.settings.names, list[tuple[str, str]]()
-        if answers:
+    def hello(self, peer: int, *, answers: bool = False, to: str = "") -> wire.Hello:
+        """The handshake for another process; ``answers``: with the addresses of members.
+
+        Without a number: for anybody, or the answer ``to`` a member that asked for addresses.
+        """
+        link, names, members = self.links.get(peer), self.names, list[tuple[str, str]]()
+        if answers or to:
             excluded = {peer, self.me, *self.discovery.in_doubt}
             addresses = self.discovery.addresses.items()
-            members = [(names[i], address) for i, address in addresses if i not in excluded]
+            members = [
+                (names[i], address)
+                for i, address in addresses
+                if names.get(i, to) != to and i not in excluded
+            ]
             random.shuffle(members)  # if not all fit, others are in the next answer
         return wire.Hello(
-            member=names[self.me],
-            target="" if peer == ANYBODY else names[peer],
+            member=self.name,
+            target=to or names.get(peer, ""),
             group=self.settings.group_digest,
             life=self.life,
             known=bytes(16) if link is None else link.life or bytes(16),
@@ -534,62 +620,90 @@ class Links:
             members=members,
         )
 
-    def _may_be(self, peer: int, life: bytes, *, links: bool) -> bool:
-        """Return whether this life may be that member; only before founding a second one may."""
-        if peer == self.me:
-            return life == self.life
-        met = self.links.get(peer)
-        if met is not None and met.life not in (life, b"") and peer in self.connections:
-            return False
-        return not links or self.owner.on_linked(peer, life)
+    def _number_of_process(self, hello: wire.Hello) -> int | None:
+        """The number of the process that shakes hands; None if it may not have a link.
+
+        Before there is a view, a founder may be met again in another life.
+        """
+        if (known := self._number_of.get(hello.life)) is not None:
+            return known
+        peer = None if hello.member == self.name else self._number_for(hello.member)
+        if peer is None or self.owner.is_admitted:
+            if self.settings.is_fixed:
+                return None
+            self._forget_outside()
+            peer = next(self._outside)
+            self.names[peer] = hello.member
+        elif peer in self.connections and self.link(peer).life:
+            return None
+        return peer
+
+    def _forget_outside(self) -> None:
+        """Forget the process outside of the view whose link was made first, if there are many."""
+        outside = [peer for peer in self.links if peer < 0 and peer not in self.connections]
+        if len(outside) >= OUTSIDE_MAX:
+            self._drop(outside[0])
 
     def accept_hello(self, connection: Connection, hello: wire.Hello) -> bool:
         """Accept a handshake and resume the link over this connection, or refuse it."""
         if hello.group != self.settings.group_digest:
             raise PeerError("it belongs to another group, or its settings differ")
-        peer, own_name = self.positions.get(hello.member), self.settings.names[self.me]
         asks = not hello.target and not connection.is_dialled
         is_for_addresses = asks or connection.target == ANYBODY  # this member may answer itself
-        if (
-            peer is None
-            or not (asks or hello.target == own_name)
-            or (peer == self.me and not is_for_addresses)
-        ):
+        is_own_life = hello.life == self.life
+        may_come = not self.settings.is_fixed or hello.member in self.settings.names
+        is_meant = is_for_addresses or (hello.target == self.name and not is_own_life)
+        known = self._number_of.get(hello.life)
+        is_meant = is_meant and (
+            known is None or self.names.get(known, hello.member) == hello.member
+        )
+        if not wire.NAME.fullmatch(hello.member) or not may_come or not is_meant:
             raise PeerError(
                 "its handshake names the wrong members",
                 f"from {hello.member} to {hello.target or 'anybody'}",
             )
-        if connection.target not in (None, ANYBODY, peer):
+        target = connection.target
+        if target not in (None, ANYBODY) and self.names.get(target) != hello.member:
             raise PeerError("another member answers at this address", f"member {hello.member}")
         if self.settings.security is not None:
             transport = connection.transport
             tls = transport.get_extra_info("ssl_object") if transport is not None else None
             names = security.names_in(tls.getpeercert()) if tls is not None else []
             security.check_name(names, self.settings.group, hello.member)
-        if self.owner.is_gone(peer):
-            connection.refuse("you are not in the view: the others continue", code=EXCLUDED)
+        if known is not None and self.owner.is_gone(known):
+            code = REPLACED if self.owner.is_replaced(known) else EXCLUDED
+            connection.refuse("you are not in the view: the others continue", code=code)
             return False
-        if peer in self._banned:
+        if known in self._banned:
             connection.refuse("protocol violation")
             return False
-        if not self._may_be(peer, hello.life, links=not is_for_addresses):
+        if is_for_addresses:
+            self._learn(hello)
+            if asks:
+                connection.write(self.hello(ANYBODY, to=hello.member).encode())
+            connection.had_link = not asks
+            connection.close()
+            return False
+        if connection.receiver is not None:
+            connection.receiver.has_begun = connection.had_link = True
+            return True
+        if hello.state:
+            return self._give_state(connection, hello)
+        peer = self._number_of_process(hello)
+        if peer is None:
             raise PeerError(
                 "it was restarted, or two processes have its name", f"member {hello.member}"
             )
         self._learn(hello)
-        if is_for_addresses:
-            if asks:
-                connection.write(self.hello(peer, answers=True).encode())
-            connection.had_link = not asks
-            connection.close()
-            return False
         link = self.link(peer)
         if link.life not in (hello.life, b""):
+            self.owner.on_life_over(link.life)
+            del self._number_of[link.life]
             link = self.links[peer] = Link(peer)
         other = self.connections.get(peer)
-        # Of two connections the one that the higher member has dialled stays, unless it is silent:
+        # Of two connections the one that the larger life has dialled stays, unless it is silent:
         # it may be half open, and the peer dials because it has lost its end of it.
-        dials = self.me > peer
+        dials = self.life > hello.life
         is_kept = (
             other is not None
             and other.is_dialled == dials
@@ -598,11 +712,11 @@ class Links:
         if is_kept and connection.is_dialled != dials:
             connection.refuse("there is a connection already", code=DUPLICATE)
             return False
-        link.life = hello.life
+        self.meet(peer, hello.life)
         # A peer that knows an earlier life of this member has received nothing from this one.
         frames = link.resume(hello.received if hello.known == self.life else 0)
         if not connection.is_dialled:
-            connection.write(self.hello(peer).encode())
+            connection.write(self.hello(peer, answers=peer < 0).encode())
         if other is not None:
             other.link = None
             other.abort()
@@ -615,7 +729,52 @@ class Links:
         if frames:
             connection.write(b"".join(frames))
         self.attached.set()
+        self.owner.on_linked(peer, hello.life, hello.member)
         return True
+
+    def _give_state(self, connection: Connection, hello: wire.Hello) -> bool:
+        """Send the state of the group over this connection."""
+        frames = self.owner.state_for(hello.life, hello.state)
+        peer = self._number_of.get(hello.life)
+        if frames is None or peer is None:
+            connection.refuse("there is no state here", code=BUSY)
+            return False
+        connection.write(self.hello(peer).encode())
+
+        async def give() -> None:
+            async for frame in frames:
+                await connection.writable.wait()
+                if connection.transport is None or connection.transport.is_closing():
+                    return
+                connection.write(frame)
+            # The receiver closes: what is in buffers here would be cut off after ``CLOSE_S``.
+            await asyncio.wait([connection.closed], timeout=LAST_FRAMES_S)
+
+        self._keep(give()).add_done_callback(lambda _: connection.close())
+        self._unidentified.pop(connection, None)
+        connection.had_link = True
+        return True
+
+    async def fetch_state(self, peer: int, receiver: Receiver, silent_s: float) -> None:
+        """Receive the state of the group from a member, until the connection ends or is silent."""
+        address = self.discovery.addresses.get(peer)
+        if address is None:
+            return
+        host, port = split_address(address)
+        connection = Connection(self, peer, address, receiver)
+        try:
+            async with asyncio.timeout(HANDSHAKE_S):
+                await self.loop.create_connection(
+                    lambda: connection, host, port, ssl=self.credentials.contexts().client
+                )
+            while not connection.closed.done():
+                await asyncio.wait([connection.closed], timeout=silent_s / 4)
+                if time.monotonic() - connection.received_s > silent_s:
+                    return
+        except OSError as error:
+            log.debug("no state from %s: %s", address, reason_of(error))
+        finally:
+            connection.abort()
 
     def send(
         self,
@@ -669,7 +828,7 @@ class Links:
         than the largest that there was. All other records are sent because messages arrived or
         were consumed, or belong to the membership, and count as messages.
         """
-        messages = len(self.settings.names) * self.settings.window
+        messages = len(self.names) * self.settings.window
         largest_bytes = self.owner.largest_message_bytes
         others_bytes = link.unacknowledged_bytes - link.unacknowledged_messages_bytes
         return (
@@ -724,16 +883,18 @@ class Links:
         who = connection.peer
         if code == LEAVING and who is not None:
             self.owner.on_leaving(who)
-        elif code != DUPLICATE:
-            self._note_refusal(connection, wire.reason_in(body), excluded=code == EXCLUDED)
+        elif code not in (DUPLICATE, BUSY):
+            self._note_refusal(connection, wire.reason_in(body), code=code)
         is_current = who is not None and self.connections.get(who) in (None, connection)
-        if is_current and who is not None and (self._is_ending or code == EXCLUDED):
+        if is_current and who is not None and (self._is_ending or code in GONE):
             self._ended.add(who)
         connection.abort()
 
-    def _note_refusal(self, connection: Connection, reason: str, *, excluded: bool) -> None:
+    def _note_refusal(self, connection: Connection, reason: str, *, code: int = 0) -> None:
         self.refusal = f"refused by {connection.address}: {reason}"
-        self.owner.on_refused(connection.peer, reason, excluded=excluded)
+        self.owner.on_refused(
+            connection.peer, reason, excluded=code in GONE, replaced=code == REPLACED
+        )
 
     def ban(self, peer: int) -> None:
         """Neither read from nor write to this member again: it will be excluded."""
@@ -747,7 +908,7 @@ class Links:
         """Replace a connection that has ended."""
         self._unidentified.pop(connection, None)
         if isinstance(error, ssl.SSLError) and connection.link is None:
-            self._note_refusal(connection, str(security.why(error)), excluded=False)
+            self._note_refusal(connection, str(security.why(error)))
         link, connection.link = connection.link, None
         if link is None or self.connections.get(link.peer) is not connection:
             return
@@ -768,10 +929,71 @@ class Links:
         if connection is not None:
             connection.link = None
             self._unidentified[connection] = None
-            connection.refuse("you are not in the view: the others continue", code=EXCLUDED)
+            code = REPLACED if self.owner.is_replaced(peer) else EXCLUDED
+            connection.refuse("you are not in the view: the others continue", code=code)
         if task := self._dialling.get(peer):
             task.cancel()
         self.links.pop(peer, None)
+
+    def renumber(
+        self,
+        numbers: Mapping[bytes, int],
+        names: Mapping[int, str],
+        addresses: Mapping[int, str],
+        *,
+        is_first: bool,
+    ) -> None:
+        """A view begins: give its members their numbers, by lives; others keep negative ones."""
+        self.me = numbers[self.life]
+        for peer, link in list(self.links.items()) if is_first else ():
+            # A founder's position is not always its number, and another process may have its name.
+            if link.life and numbers.get(link.life) != peer:
+                self._move(peer, next(self._outside))
+            elif not link.life and names.get(peer) != self.names[peer]:
+                self._drop(peer)
+        for peer in [peer for peer in self.links if peer < 0]:
+            if (number := numbers.get(self.links[peer].life)) is not None:
+                self._move(peer, number)
+        # An attempt to dial may have made a link again to a number that is no longer used.
+        known = self.links.keys() & self.names.keys()
+        outside = {peer: self.names[peer] for peer in known - names.keys()}
+        self.names = {**names, **outside}
+        self._number_of |= numbers
+        for peer, address in addresses.items():
+            if peer != self.me:
+                self.discovery.admit(peer, address)
+
+    def _by_peer(self) -> tuple[dict[int, Any], ...]:
+        return (
+            *(self.links, self.connections, self.refused_s, self._backlog, self.names),
+            self.discovery.addresses,
+        )
+
+    def _move(self, peer: int, number: int) -> None:
+        """Give a process another number; it is dialled again under that one."""
+        for values in self._by_peer():
+            if peer in values:
+                values[number] = values.pop(peer)
+        for numbers in (self._banned, self._ended, self.discovery.in_doubt):
+            if peer in numbers:
+                numbers.remove(peer)
+                numbers.add(number)
+        if task := self._dialling.pop(peer, None):
+            task.cancel()
+        link = self.links[number]
+        link.peer = self._number_of[link.life] = number
+        for connection in self.open:
+            if connection.target == peer:
+                connection.target = number
+
+    def _drop(self, peer: int) -> None:
+        """Forget a process without a connection."""
+        life = self.links[peer].life
+        for values in self._by_peer():
+            values.pop(peer, None)
+        self._number_of.pop(life, None)
+        if task := self._dialling.pop(peer, None):
+            task.cancel()
 
     @property
     def _is_ending(self) -> bool:

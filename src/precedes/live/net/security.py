@@ -7,7 +7,6 @@ alternative names hold ``precedes:GROUP/NAME``, and the handshake of the other s
 from __future__ import annotations
 
 import datetime
-import functools
 import logging
 import os
 import re
@@ -26,6 +25,7 @@ log = logging.getLogger("precedes.live")
 
 DAYS: Final = 30
 DAYS_MAX: Final = 36_500
+AUTHORITY_DAYS: Final = 3650  # of an authority whose key is kept
 AUTHORITY: Final = "authority"
 # Needs no escapes in a URI, and leaves room for a short name in a common name.
 GROUP_NAME_MAX: Final = 48
@@ -244,7 +244,7 @@ def _names(members: int | Sequence[str]) -> list[str]:
 
 
 def key_files(directory: Path, members: int | Sequence[str]) -> list[Path]:
-    """The files that ``make_keys`` writes."""
+    """The files that ``make_keys`` writes for members, and the authority's certificate."""
     names = [f"member-{name}.{kind}" for name in _names(members) for kind in ("pem", "key")]
     return [directory / name for name in (f"{AUTHORITY}.pem", *names)]
 
@@ -255,44 +255,118 @@ def make_keys(
     group: str,
     members: int | Sequence[str],
     days: float = DAYS,
+    keep_authority: bool = False,
 ) -> None:
     """A test authority, and a key and a certificate for each member, as PEM files.
 
     ``members`` are names, or a count: of members 0, 1, .... The files are ``authority.pem``,
-    ``member-NAME.pem`` and ``member-NAME.key``; keys are readable by their owner alone. The
-    authority's own key is not kept: to add members, make all keys again.
+    ``member-NAME.pem`` and ``member-NAME.key``; keys are readable by their owner alone. With
+    ``keep_authority`` the authority's key is ``authority.key``, for ``add_keys``, and its
+    certificate is valid for ten years or more; otherwise the key is not kept.
     """
-    try:
-        from cryptography.hazmat.primitives.asymmetric import ec
-    except ImportError:
-        raise UserError("keys need the extra 'live': pip install 'precedes[live]'") from None
+    ec = _curves()
     if not GROUP_NAME.fullmatch(group):
         raise UserError(
             f"the name of a group with keys has up to {GROUP_NAME_MAX} letters, digits or ._-, "
             f"unlike {group!r:.80}"
         )
-    if not abs(days) <= DAYS_MAX:
-        raise UserError(f"a certificate is valid for at most {DAYS_MAX} days, not {days}")
-    names, target, issuer = (
-        _names(members),
-        Path(directory),
-        ec.generate_private_key(ec.SECP256R1()),
-    )
-    sign = functools.partial(_sign, f"precedes {group}", issuer, days=days)
+    _check_days(days)
+    names, target = _names(members), Path(directory)
+    issuer = ec.generate_private_key(ec.SECP256R1())
+    subject = f"precedes {group}"
     try:
         target.mkdir(parents=True, exist_ok=True)
-        (target / f"{AUTHORITY}.pem").write_bytes(sign(f"precedes {group}", issuer))
+        authority_days = max(days, AUTHORITY_DAYS) if keep_authority else days
+        certificate = _sign(subject, issuer, subject, issuer, days=authority_days)
+        (target / f"{AUTHORITY}.pem").write_bytes(certificate)
+        kept = target / f"{AUTHORITY}.key"
+        kept.unlink(missing_ok=True)  # of an authority before this one
+        if keep_authority:
+            _write_key(kept, issuer)
         for member in names:
-            key, uri = ec.generate_private_key(ec.SECP256R1()), _uri(group, member)
-            certificate = sign(f"{group} member {member}", key, uri=uri)
-            (target / f"member-{member}.pem").write_bytes(certificate)
-            path = target / f"member-{member}.key"
-            path.unlink(missing_ok=True)
-            flags = os.O_CREAT | os.O_WRONLY | os.O_EXCL
-            with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-                file.write(_private_bytes(key))
+            _make_member(target, group, member, issuer, days)
     except OSError as error:
         raise UserError(f"cannot write keys into {target}: {error.strerror}") from None
+
+
+def add_keys(
+    directory: str | os.PathLike[str],
+    *,
+    group: str | None = None,
+    members: int | Sequence[str],
+    days: float = DAYS,
+) -> str:
+    """Add or replace keys of members, signed by the authority that is there; return its group.
+
+    The directory has ``authority.pem`` and ``authority.key``, as ``make_keys`` keeps them.
+    UserError if they are of another group than ``group``.
+    """
+    _curves()
+    _check_days(days)
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    target = Path(directory)
+    names, path = _names(members), target / f"{AUTHORITY}.key"
+    try:
+        issuer: Any = load_pem_private_key(path.read_bytes(), None)
+        authority = x509.load_pem_x509_certificate((target / f"{AUTHORITY}.pem").read_bytes())
+    except FileNotFoundError as error:
+        raise UserError(
+            f"there is no {error.filename} to sign keys of more members: make the keys of all "
+            "members again, and keep the key of their authority"
+        ) from None
+    except OSError as error:
+        raise UserError(f"cannot read {error.filename}: {error.strerror}") from None
+    except (TypeError, ValueError):
+        raise UserError(f"cannot read the authority in {target}: its files are damaged") from None
+    if authority.public_key() != issuer.public_key():
+        raise UserError(f"{path} is not the key of {AUTHORITY}.pem")
+    common = authority.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    name = str(common[0].value).removeprefix("precedes ") if common else ""
+    if not GROUP_NAME.fullmatch(name) or group not in (None, name):
+        raise UserError(f"the authority in {target} is of group {name!r:.80}, not {group}")
+    left = authority.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
+    left_days = left / datetime.timedelta(days=1)
+    if left_days <= 0:
+        raise UserError(f"the authority in {target} has expired: make all keys again")
+    try:
+        for member in names:
+            _make_member(target, name, member, issuer, min(days, left_days))
+    except OSError as error:
+        raise UserError(f"cannot write keys into {target}: {error.strerror}") from None
+    return name
+
+
+def _curves() -> Any:
+    try:
+        from cryptography.hazmat.primitives.asymmetric import ec
+    except ImportError:
+        raise UserError("keys need the extra 'live': pip install 'precedes[live]'") from None
+    return ec
+
+
+def _check_days(days: float) -> None:
+    if not abs(days) <= DAYS_MAX:
+        raise UserError(f"a certificate is valid for at most {DAYS_MAX} days, not {days}")
+
+
+def _make_member(target: Path, group: str, member: str, issuer: Any, days: float) -> None:
+    """Write the key and the certificate of a member."""
+    ec = _curves()
+    key, uri = ec.generate_private_key(ec.SECP256R1()), _uri(group, member)
+    subject = f"{group} member {member}"
+    certificate = _sign(f"precedes {group}", issuer, subject, key, days=days, uri=uri)
+    (target / f"member-{member}.pem").write_bytes(certificate)
+    _write_key(target / f"member-{member}.key", key)
+
+
+def _write_key(path: Path, key: Any) -> None:
+    """Write a key that its owner alone can read."""
+    path.unlink(missing_ok=True)
+    flags = os.O_CREAT | os.O_WRONLY | os.O_EXCL
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        file.write(_private_bytes(key))
 
 
 def _private_bytes(key: Any) -> bytes:

@@ -13,13 +13,15 @@ After that, frames:
 
     length   4  bytes that follow, at most the group's ``frame_max_bytes``; a sender ends a frame
                 before the record that would bring it beyond ``effects.FRAME_BYTES``, far below that
-    kind     1  DATA, ACK, PING, REFUSED or CONTROL
-    number   8  DATA and CONTROL: 1, 2, ... on this link, continuing after a reconnection; else 0
+    kind     1  DATA, ACK, PING, REFUSED, CONTROL or STATE
+    number   8  DATA and CONTROL: 1, 2, ... on this link, continuing after a reconnection; STATE: 0,
+                1, ... on this connection; else 0
     received 8  number of DATA and CONTROL frames of the other side that have arrived
     checksum 4  CRC-32 of the body
     epoch    4  DATA and CONTROL alone: of the view that the records belong to; CONTROL has 0
     check    4  CRC-32 of all before it: a wrong length is found out before its bytes are awaited
-    body        DATA: records; CONTROL: a record of the membership; REFUSED: the reason as text
+    body        DATA: records; CONTROL: a record of the membership; REFUSED: the reason as text;
+                STATE: the label of the state of a group, then its chunks, at the end an empty one
 
 A decoder never trusts a length or a number: malformed input is refused, its connection closed, and
 the group continues. Corrupted bytes are not a violation: another connection is made, and
@@ -54,6 +56,7 @@ ACK: Final = 2
 PING: Final = 3
 REFUSED: Final = 4
 CONTROL: Final = 5
+STATE: Final = 6
 NUMBERED: Final = (DATA, CONTROL)
 
 _CHECKED: Final = struct.Struct("<IBQQI")
@@ -76,7 +79,7 @@ MEMBERS_BYTES_MAX: Final = 1 << 15
 # The fewest and the most bytes of the fields of a HELLO; tags are their places in ``Hello``.
 SIZES: Final = (
     (1, 64), (0, 64), (16, 16), (16, 16), (16, 16), (8, 8), (1, ADDRESS_BYTES_MAX),
-    (0, MEMBERS_BYTES_MAX),
+    (0, MEMBERS_BYTES_MAX), (0, 4),
 )  # fmt: skip
 
 REASON_BYTES_MAX: Final = 200
@@ -108,6 +111,7 @@ class Hello(NamedTuple):
     received: int  # DATA frames of the other side that have arrived in that life
     address: str  # where others dial it
     members: Sequence[tuple[str, str]] = ()  # an answer: names and addresses of other members
+    state: int = 0  # a request for the state of the group: the first epoch of the learner
 
     def encode(self, *, lowest: int = LOWEST, highest: int = HIGHEST, more: bytes = b"") -> bytes:
         """The bytes to send, with as many ``members`` as fit; ``more`` are later fields."""
@@ -121,6 +125,8 @@ class Hello(NamedTuple):
             if len(values[-1]) + len(entry) > MEMBERS_BYTES_MAX:
                 break
             values[-1] += entry
+        if self.state:
+            values.append(self.state.to_bytes(4, "little"))
         fields = more
         for tag, value in enumerate(values):
             fields += _FIELD.pack(tag, len(value)) + value
@@ -180,7 +186,7 @@ def decode_hello(data: bytes) -> Hello:
     for tag, (value, (least, most)) in enumerate(zip(fields, SIZES, strict=True)):
         if not least <= len(value) <= most:
             raise PeerError("its handshake is malformed", f"field {tag} has {len(value)} bytes")
-    member, target, group, life, known, received, address, members = fields
+    member, target, group, life, known, received, address, members, state = fields
     return Hello(
         member=_text(member),
         target=_text(target),
@@ -190,6 +196,7 @@ def decode_hello(data: bytes) -> Hello:
         received=int.from_bytes(received, "little"),
         address=_text(address),
         members=_pairs(members),
+        state=int.from_bytes(state, "little"),
     )
 
 
