@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -54,10 +54,10 @@ class Task:
     payload_bytes: int
     result: Path
     log: Path
-    ready: int  # a descriptor that takes the member's number when it is ready
+    ready: int  # a descriptor that takes the member's number when it is ready, or its reports
 
 
-def _fork(run: Callable[[], None], others: list[socket.socket]) -> int:
+def fork_child(run: Callable[[], None], others: list[socket.socket]) -> int:
     """Run a function in a child without these sockets; its process id.
 
     Only for a process without threads.
@@ -85,17 +85,22 @@ def fork(task: Task, listener: socket.socket, others: list[socket.socket]) -> in
     """Start the member; return its process id. Only for a process without threads."""
 
     def run() -> None:
-        logging.basicConfig(
-            filename=task.log, level=logging.INFO, format="%(asctime)s %(message)s", force=True
-        )
-        if hasattr(os, "SCHED_BATCH"):
-            # Members share the cores: one that receives a frame must not preempt its sender, which
-            # has more to send.
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-        result = run_loop(_live(task, listener))
-        write_aside(task.result, json.dumps(result).encode())
+        live(task, _live(task, listener))
 
-    return _fork(run, others)
+    return fork_child(run, others)
+
+
+def live(task: Task, living: Coroutine[Any, Any, dict[str, Any]]) -> None:
+    """Run a member in this process, with its own log, and write its measurements."""
+    logging.basicConfig(
+        filename=task.log, level=logging.INFO, format="%(asctime)s %(message)s", force=True
+    )
+    if hasattr(os, "SCHED_BATCH"):
+        # Members share the cores: one that receives a frame must not preempt its sender, which has
+        # more to send.
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    result = run_loop(living)
+    write_aside(task.result, json.dumps(result).encode())
 
 
 def ended(process: int) -> bool:
@@ -115,11 +120,11 @@ def end(process: int) -> None:
 
 async def _live(task: Task, listener: socket.socket) -> dict[str, Any]:
     group = Group.open(task.config, listener=listener)
-    load = _Load(task, group)
+    load = Load(task, group)
     ended = "all"
     try:
         async with group:
-            os.write(task.ready, NUMBER.pack(task.config.position))
+            os.write(task.ready, NUMBER.pack(group.member))
             await load.drive()
             if not group.is_finished:
                 ended = "left"
@@ -130,7 +135,7 @@ async def _live(task: Task, listener: socket.socket) -> dict[str, Any]:
     return {"ended": ended, **load.found()}
 
 
-class _Load:
+class Load:
     """Broadcasts for some time, consumes everything, and measures."""
 
     def __init__(self, task: Task, group: Group) -> None:
@@ -195,7 +200,7 @@ class _Load:
         task, group = self._task, self._group
         filler = bytes(task.payload_bytes - STAMP_BYTES)
         until_s = time.monotonic() + task.seconds
-        rng = random.Random(task.config.position)
+        rng = random.Random(group.member)
         few = max(DELIVERIES_FEW // len(task.config.names) ** 2, 1)
         due_s = time.monotonic()
         while (now_s := time.monotonic()) < until_s:
@@ -277,7 +282,7 @@ class Watching:
             if page is not None:
                 page.finish(error)
 
-        self._number = _fork(run, others)
+        self._number = fork_child(run, others)
         os.close(stopped)
 
     def finish(self) -> None:

@@ -39,7 +39,7 @@ from precedes.trace import member_log
 
 GROUP: Final = "cluster"
 # Files that a cluster writes to its directory.
-LEFT_BEHIND: Final = re.compile(r"member-\d{4,}\.(events|views|json|log)")
+LEFT_BEHIND: Final = re.compile(r"(member|process)-\d{4,}\.(events|views|json|log)")
 # Members wait for shorter pauses; ``faults.draw`` has none between this and an exclusion.
 PAUSE_SHORT_S: Final = 0.5
 START_S: Final = 30.0
@@ -68,6 +68,8 @@ class Cluster:
     payload_bytes: int = 100
     window: int = 512
     faults: int | None = None  # a seed, or None for no faults
+    churn: int | None = None  # a seed of members that come and go, or None
+    rolling_restart: bool = False  # replace all processes, one after the other
     evict_after_s: float = 5.0
     grace_s: float = 30.0  # time for members beyond the run and the others' patience
     secure: bool = False
@@ -82,7 +84,30 @@ class Cluster:
             raise UserError(f"rate must be between 0.1 and 1e7, not {self.rate:g}")
         if not 8 <= self.payload_bytes <= 1 << 20:
             raise UserError(f"a payload here has 8 to 1048576 bytes, not {self.payload_bytes}")
-        registry.load_live(self.protocol).make_parameters(self.parameters)
+        protocol = registry.load_live(self.protocol)
+        protocol.make_parameters(self.parameters)
+        if self.is_changing:
+            self._check_changes(is_dynamic=protocol.on_loss == "view")
+
+    def _check_changes(self, *, is_dynamic: bool) -> None:
+        """UserError for changes that do not go together, or not with this group."""
+        change = "a rolling restart" if self.rolling_restart else "churn"
+        if (self.faults is not None) + (self.churn is not None) + self.rolling_restart > 1:
+            raise UserError("choose one of faults, churn and a rolling restart")
+        if not is_dynamic:
+            raise UserError(
+                f"members of protocol {self.protocol} cannot be replaced: use vector, vcube or "
+                f"hashed for {change}"
+            )
+        if self.members < 3:
+            raise UserError(f"{change} needs 3 members or more, not {self.members}")
+        if self.churn is not None and self.secure:
+            raise UserError("churn cannot read encrypted handshakes: choose a group without secure")
+
+    @property
+    def is_changing(self) -> bool:
+        """Return whether processes of members are replaced."""
+        return self.rolling_restart or self.churn is not None
 
     def schedule(self) -> list[Fault]:
         """The faults of this run."""
@@ -119,7 +144,12 @@ def run(
         if cluster.secure:
             keys = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             make_keys(keys, group=GROUP, members=cluster.members)
-        return _run(cluster, directory, keys, watch, page, progress or (lambda *_: None))
+        progress = progress or (lambda *_: None)
+        if cluster.is_changing:
+            from precedes.live.cluster.changes import run_changes
+
+            return run_changes(cluster, directory, keys, watch, progress)
+        return _run(cluster, directory, keys, watch, page, progress)
 
 
 def _make_empty(directory: Path) -> None:
@@ -169,7 +199,7 @@ def _run(
         )
         for member in range(cluster.members)
     ]
-    _load_step(configs[0], cluster.rate)
+    load_step(configs[0], cluster.rate)
     sockets = [*listeners, *(relays.sockets.values() if relays else [])]
     # Freeze the heap before forking: collecting in a child copies shared pages.
     gc.collect()
@@ -215,7 +245,7 @@ def _run(
     return _sum_up(cluster, directory, supervisor, hung=hung, took_s=took_s)
 
 
-def _load_step(config: Config, rate: float | None) -> None:
+def load_step(config: Config, rate: float | None) -> None:
     """Load the compiled step, which all members then share, or wait for its compiler.
 
     A few members with little to do begin interpreted and load it themselves. A process that loads
@@ -352,15 +382,19 @@ def _now_us() -> int:
 
 
 def _log_for_absent(configs: list[Config], directory: Path) -> None:
+    """Write the empty logs of members that ended before they had opened them."""
+    for member, config in enumerate(configs):
+        log_if_absent(config, directory, member=member)
+
+
+def log_if_absent(config: Config, directory: Path, *, member: int) -> None:
     """Write the empty log of a member that ended before it had opened one: it has crashed."""
-    for config in configs:
-        path = member_log.log_path(directory, config.position)
-        if not path.exists() or path.stat().st_size < member_log.HEADER_BYTES:
-            about = {"group": config.name, "protocol": config.protocol, "began": False}
-            log = member_log.LogWriter(
-                str(directory), member=config.position, members=len(configs), about=about
-            )
-            log.close(member_log.OPEN)
+    path = member_log.log_path(directory, member)
+    if not path.exists() or path.stat().st_size < member_log.HEADER_BYTES:
+        about = {"group": config.name, "protocol": config.protocol, "began": False}
+        members = max(len(config.names), member + 1)
+        log = member_log.LogWriter(str(directory), member=member, members=members, about=about)
+        log.close(member_log.OPEN)
 
 
 def _sum_up(
@@ -374,10 +408,7 @@ def _sum_up(
         results.append(json.loads(path.read_text()) if path.exists() else {"ended": "killed"})
     report = to_json(audit(directory))
     guarantee = registry.load(cluster.protocol).guarantee
-    verdict = report["verdict"]
-    wrong = report["lost"] + report["duplicates"] + report["phantom"] + report["cycles"]
-    if guarantee != "causal" and verdict == "violated" and not wrong:
-        verdict = "held"  # of what the protocol promises; the violations are reported next to it
+    verdict = promised(report, guarantee)
     views = [finding.text for finding in check_views(directory)]
     verdict = "violated" if views else verdict
     unexpected = [
@@ -398,7 +429,7 @@ def _sum_up(
         "verdict": verdict,
         "protocol": cluster.protocol,
         "members": cluster.members,
-        "tier": _tier(measured),
+        "tier": tier_of(measured),
         "guarantee": guarantee,
         "broadcasts": sum(member["broadcasts"] for member in measured),
         "deliveries": sum(member["deliveries"] for member in measured),
@@ -421,7 +452,15 @@ def _sum_up(
     }
 
 
-def _tier(members: list[dict[str, Any]]) -> str:
+def promised(report: dict[str, Any], guarantee: str) -> str:
+    """The verdict of an audit on what the protocol promises."""
+    wrong = report["lost"] + report["duplicates"] + report["phantom"] + report["cycles"]
+    if guarantee != "causal" and report["verdict"] == "violated" and not wrong:
+        return "held"  # the violations are reported next to it
+    return str(report["verdict"])
+
+
+def tier_of(members: list[dict[str, Any]]) -> str:
     """The tier of the members: all compiled, all interpreted, or mixed."""
     tiers = {member["tier"] for member in members} or {"interpreted"}
     return tiers.pop() if len(tiers) == 1 else "mixed"
