@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from precedes.cli.main import main
+from precedes.live import Security
+from precedes.live.net.security import contexts
 from precedes_papers.registry import check
 from tests.support import commands, edited
 from tests.support.commands import fails, output, parsed
@@ -206,6 +208,38 @@ def test_keys_for_names(tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     assert (found["members"], found["files"]) == (2, files)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
+
+
+def test_keys_are_added_later(tmp_path, capsys):
+    """By the same authority, whose key is there if it was kept; nothing else changes."""
+    directory = str(tmp_path / "keys")
+    line = ["keys", directory, "--name", "orders", "--keep-authority", "--names"]
+    assert main([*line, "a,b", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["files"][-1] == "authority.key"
+    kept = tmp_path / "keys/authority.key"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    before = {path: path.read_bytes() for path in (tmp_path / "keys").iterdir()}
+    assert main(["keys", directory, "--names", "d", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["group"], found["files"]) == ("orders", ["member-d.pem", "member-d.key"])
+    assert {path: path.read_bytes() for path in before} == before
+    assert contexts(Security.in_directory(tmp_path / "keys", member="d")).server
+    # Replaced under the same authority, or with another one.
+    assert main(["keys", directory, "--names", "d", "--force"]) == 0
+    assert kept.read_bytes() == before[kept]
+    capsys.readouterr()
+    said = fails(capsys, "keys", directory, "--names", "e", "--name", "books")
+    assert "is of group 'orders', not books" in said
+    assert not (tmp_path / "keys/member-e.pem").exists()
+    assert main([*line, "a,b", "--force"]) == 0
+    assert kept.read_bytes() != before[kept]
+    capsys.readouterr()
+    kept.write_text("nonsense")
+    assert "its files are damaged" in fails(capsys, "keys", directory, "--names", "e")
+    kept.unlink()
+    said = fails(capsys, "keys", directory, "--names", "e")
+    assert "has an authority without its key" in said
+    assert "--force, and --keep-authority" in said
 
 
 HEAD = 'protocol = "vector"\nnodes = 3\n'

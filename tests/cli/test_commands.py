@@ -81,8 +81,8 @@ def test_a_command_has_examples_levels_and_json(name):
     assert max(map(len, shown.splitlines())) <= COLUMNS
 
 
-# Those that take minutes, or run until they are ended.
-LONG = {"reproduce", "sweep", "node", "spark", "compile", "compare"}
+# Those that take minutes, run until they are ended, or need a member that runs.
+LONG = {"reproduce", "sweep", "node", "members", "spark", "compile", "compare"}
 
 
 def is_quick(line):
@@ -131,7 +131,7 @@ QUICK = [
 ]
 # Tested with what they run, where that is tested: pipeline, papers and live groups.
 ELSEWHERE = {"compile", "sweep", "reproduce", "node", "spark master", "spark worker"}
-ELSEWHERE |= {"spark connect", "cluster", "compare"}
+ELSEWHERE |= {"spark connect", "cluster", "compare", "members"}
 
 
 def test_every_command_is_quick_or_tested_elsewhere():

@@ -1,4 +1,4 @@
-"""``precedes node``, ``precedes cluster`` and ``precedes keys``: live groups."""
+"""``precedes node``, ``members``, ``cluster`` and ``keys``: live groups."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from precedes.cli.terminal import VERDICTS
 from precedes.console import is_quiet, is_verbose, note, say
 from precedes.errors import Exit, UserError
 from precedes.frames import LABEL, UNKNOWN, counted, counts, noun, times
+from precedes.model import printable
 from precedes.progress import ProgressBar
 from precedes.provenance import made_by
 
@@ -32,6 +33,7 @@ def add_node(commands: common.Commands) -> None:
         _node,
         ("node --group examples/group.toml --member 0", "in one terminal"),
         ("node --group examples/group.toml --member 1", "in another terminal"),
+        ("node --founders a,b --member c --address HOST:PORT --seed HOST:PORT", "joins a and b"),
         help="run one member of a live group from the terminal",
         description="Run one member of a live group: broadcast lines from standard input and print "
         "deliveries. Describe the group with --group FILE (see 'precedes docs live'), with "
@@ -39,7 +41,7 @@ def add_node(commands: common.Commands) -> None:
     )
     option(parser, "--group", "FILE", "TOML file, the same for all members", Path)
     option(parser, "--member", "NAME", "name of this member, or its number from 0", required=True)
-    help = "names of all members, or N for PREFIX-0 to PREFIX-(N-1)"
+    help = "names of the first members, or N for PREFIX-0 to PREFIX-(N-1)"
     option(parser, "--founders", "A,B,...", help)
     help = "address of this member; or of members 0, 1, ..."
     option(parser, "--address", "HOST:PORT", help, dest="addresses", action="append")
@@ -51,9 +53,27 @@ def add_node(commands: common.Commands) -> None:
     option(parser, "--listen", "HOST:PORT", "listening address (default: that of the member)")
     flag(parser, "--insecure", "allow unencrypted traffic beyond loopback", default=None)
     option(parser, "--trace", "DIR", "log events to this directory", common.local_folder)
-    option(parser, "--metrics", "HOST:PORT", "serve /metrics and /health there")
+    help = "serve /metrics, /health and /members there"
+    option(parser, "--metrics", "HOST:PORT", help)
     common.add_tier(parser)
     common.add_json(parser, help="print deliveries as JSON lines")
+
+
+def add_members(commands: common.Commands) -> None:
+    """Add ``precedes members``."""
+    parser = common.command(
+        commands,
+        "members",
+        _members,
+        ("members 127.0.0.1:9100", "ask the member with these metrics"),
+        ("members orders-0:9100 --json", "for programs"),
+        help="show the view of a live group",
+        description="Show the view of a live group as one of its members has it: members, votes, "
+        "and who is suspected, disconnected or missing for a quorum. The member serves metrics "
+        "at the address (see 'precedes docs live').",
+    )
+    option(parser, "address", "HOST:PORT", "metrics address of a member")
+    common.add_json(parser)
 
 
 def add_cluster(commands: common.Commands) -> None:
@@ -83,6 +103,8 @@ def add_cluster(commands: common.Commands) -> None:
     )
     option(parser, "--window", "W", "window of a member in messages (512)", int)
     option(parser, "--faults", "SEED", "inject random kills, pauses, cuts and partitions", int)
+    flag(parser, "--rolling-restart", "replace all processes, one after the other")
+    option(parser, "--churn", "SEED", "let random members join, leave, crash and restart", int)
     help = "evict a member after S seconds of silence (5)"
     option(parser, "--evict-after", "S", help, float, dest="evict_after_s")
     flag(parser, "--secure", "use mutual TLS with temporary keys")
@@ -101,18 +123,21 @@ def add_keys(commands: common.Commands) -> None:
         _keys,
         ("keys keys -n 3", "keys for members 0 to 2"),
         ("keys keys -n 3 --days 1 --force", "replace them, valid for a day"),
-        ("keys keys --names a,b", "keys for members a and b"),
+        ("keys keys --names a,b --keep-authority", "keys for members a and b"),
+        ("keys keys --names c", "and later for c"),
         help="create a test authority and a key for each member",
         description="Create a test authority and a key for each member of a group, for "
-        "'precedes node --keys DIR' (see 'precedes docs live').",
+        "'precedes node --keys DIR' (see 'precedes docs live'). If the directory has an authority "
+        "with its key, add keys of more members.",
     )
     option(parser, "directory", "DIR", None, common.local_folder)
     members = parser.add_mutually_exclusive_group(required=True)
     help = "number of members"
     members.add_argument("-n", "--members", type=int, metavar="N", help=help)
     option(members, "--names", "A,B,...", "names of members")
-    option(parser, "--name", "NAME", "name of the group (group)", default="group")
+    option(parser, "--name", "NAME", "name of the group (group)")
     option(parser, "--days", "D", "days until the keys expire (30)", int, 30)
+    flag(parser, "--keep-authority", "keep the authority's key, to add members later")
     flag(parser, "--force", "replace existing keys")
     common.add_json(parser)
 
@@ -156,6 +181,37 @@ def _config(options: argparse.Namespace) -> Config:
     return Config(**settings)
 
 
+def _members(options: argparse.Namespace) -> int:
+    from precedes.live.status import fetch_status
+
+    status = fetch_status(options.address)
+    return common.answer(options, status, members_text(status))
+
+
+def members_text(status: Mapping[str, Any]) -> str:
+    """A view and its members, from the output of ``precedes members --json``."""
+    lines = [
+        f"member {status['member']} of group {status['group']}, epoch {status['epoch']}: "
+        f"{status['health']}"
+    ]
+    lines += [f"  {problem}" for problem in status["problems"]]
+    rows: list[tuple[str, ...]] = [("number", "name", "vote", "address", "")]
+    for one in status["members"]:
+        notes = [] if one["vote"] else ["learner"]
+        notes += [kind for kind in ("suspected", "disconnected") if one["name"] in status[kind]]
+        vote = "yes" if one["vote"] else "no"
+        cells = map(str, (one["number"], one["name"], vote, one["address"], ", ".join(notes)))
+        rows.append(tuple(cells))
+    if status["members"]:
+        widths = [max(len(row[at]) for row in rows) for at in range(4)]
+        for number, *texts in rows:
+            padded = [text.ljust(width) for text, width in zip(texts, widths[1:], strict=False)]
+            lines.append("  ".join([number.rjust(widths[0]), *padded, texts[-1]]).rstrip())
+    if status["blocked"]:
+        lines.append(f"blocked: no quorum without {', '.join(map(str, status['blocked']))}")
+    return "\n".join(printable(line) for line in lines)
+
+
 def _cluster(options: argparse.Namespace) -> int:
     from precedes.live.cluster.run import Cluster, run
 
@@ -163,6 +219,8 @@ def _cluster(options: argparse.Namespace) -> int:
     cluster = Cluster(**common.values_of(options, Cluster), parameters=parameters)
     watch = StandingPrinter(is_json=options.json, is_brief=True).show if options.follow else None
     page = None
+    if options.watch and cluster.is_changing:
+        raise UserError("the live page shows a fixed group: leave out --watch")
     if options.watch:
         from precedes.live.cluster.live_page import LivePage
         from precedes.viewer.page import watch_page
@@ -205,6 +263,7 @@ def cluster_text(result: Mapping[str, Any]) -> str:
             ),
         ),
         *_cluster_latency(result),
+        *_changes(result),
         *_faults(result["faults"]),
     ]
     if result["faults"]:
@@ -212,7 +271,7 @@ def cluster_text(result: Mapping[str, Any]) -> str:
     lines += [f"  member {member} did not end in time" for member in result["hung"]]
     for member in result["unexpected"]:
         lines.append(f"  member {member} ended unexpectedly: {result['ended'][str(member)]}")
-    sentences = [*result["witnesses"], *result["view_findings"]]
+    sentences = [*result["witnesses"], *result["view_findings"], *result.get("problems", ())]
     return "\n".join([*lines, *(f"  - {sentence}" for sentence in sentences)])
 
 
@@ -228,6 +287,25 @@ def _cluster_latency(result: Mapping[str, Any]) -> list[str]:
             f"{'disturbed':{LABEL}}{result['disturbed_s']:.1f} s, in which a member was missing, "
             "until it returned or was evicted"
         )
+    return lines
+
+
+def _changes(result: Mapping[str, Any]) -> list[str]:
+    """Members that were replaced or joined, if the group had any."""
+    if "views" not in result:
+        return []
+    members = result["members_at_end"]
+    lines = counts(
+        ("views", result["views"], ""),
+        ("restarts", result["restarts"], ""),
+        ("joins", result["joins"], f"{len(members)} members at the end: {', '.join(members)}"),
+    )
+    change_ms = result["view_change_ms"]
+    if change_ms["p50"] is not None:
+        row = {"deliveries": (change_ms["p50"], change_ms["p99"])}
+        lines += times("longest gap at a change, ms", ("p50", "p99"), row)
+    if result["states"] > 1:
+        lines.append(f"  members ended with {result['states']} different states")
     return lines
 
 
@@ -279,26 +357,49 @@ class _Phases:
 
 
 def _keys(options: argparse.Namespace) -> int:
-    from precedes.live.net.security import key_files, make_keys
+    from precedes.live.net.security import AUTHORITY, add_keys, key_files, make_keys
 
     members = options.members if options.names is None else options.names.split(",")
     count = members if isinstance(members, int) else len(members)
+    directory = options.directory
     if not 1 <= count <= 1024:
         raise UserError(f"a group has 1 to 1024 members, not {count}")
     if options.days < 1:
         raise UserError(f"keys are good for a day or more, not {options.days}")
-    existing = [path for path in key_files(options.directory, members) if path.exists()]
+    authority, *files = key_files(directory, members)
+    kept = directory / f"{AUTHORITY}.key"
+    existing = [path for path in files if path.exists()]
+    # An authority that was kept signs more keys; a new one is asked for with both options.
+    is_added = kept.exists() and not (options.force and options.keep_authority)
     if existing and not options.force:
         raise UserError(
             f"{existing[0]} is there already: name another directory, or replace it with --force"
         )
-    make_keys(options.directory, group=options.name, members=members, days=options.days)
+    if authority.exists() and not kept.exists() and not options.force:
+        raise UserError(
+            f"{directory} has an authority without its key, so no member can be added: replace the "
+            "keys of all members with --force, and --keep-authority to add members later"
+        )
+    group = options.name or "group"
+    if is_added:
+        group = add_keys(directory, group=options.name, members=members, days=options.days)
+    else:
+        make_keys(
+            directory,
+            group=group,
+            members=members,
+            days=options.days,
+            keep_authority=options.keep_authority,
+        )
+    written = files if is_added else [authority, *files]
+    if options.keep_authority and not is_added:
+        written.append(kept)
     values = {
-        "directory": str(options.directory),
-        "group": options.name,
+        "directory": str(directory),
+        "group": group,
         "members": count,
         "days": options.days,
-        "files": [path.name for path in key_files(options.directory, members)],
+        "files": [path.name for path in written],
     }
-    text = f"authority and keys of {counted(count, 'member')} in {options.directory}"
-    return common.answer(options, values, text)
+    subject = "keys" if is_added else "authority and keys"
+    return common.answer(options, values, f"{subject} of {counted(count, 'member')} in {directory}")

@@ -26,7 +26,8 @@ VERSION: Final = "--version"
 COMMANDS: Final = (
     *("protocols.add", "simulate.add", "sweep.add", "audit.add", "view.add", "compare.add"),
     *("export.add", "protocols.add_size", "reproduce.add"),
-    *("live.add_node", "live.add_cluster", "live.add_keys", "spark.add", "compile.add"),
+    *("live.add_node", "live.add_members", "live.add_cluster", "live.add_keys"),
+    *("spark.add", "compile.add"),
     *("docs.add", "docs.add_examples", "docs.add_completion"),
 )
 
