@@ -13,17 +13,17 @@ from precedes.live import Group, from_toml
 
 async def main(path):
     """Broadcast a line, print deliveries, and leave the group at SIGTERM."""
-    task = asyncio.current_task()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     config = from_toml(path, member=os.environ["MEMBER"])
     async with Group.open(config) as group:
+        leaving = []
+        asyncio.get_running_loop().add_signal_handler(
+            signal.SIGTERM, lambda: leaving.append(asyncio.create_task(group.leave()))
+        )
         await group.broadcast(f"member {config.member} is up".encode())
-        async for message in group:
+        async for message in group:  # ends when the member has left
             print(message.payload.decode(), flush=True)
+    print("left the group")
 
 
 if __name__ == "__main__":
-    try:
-        asyncio.run(main(sys.argv[1]))
-    except asyncio.CancelledError:
-        print("left the group")
+    asyncio.run(main(sys.argv[1]))

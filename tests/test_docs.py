@@ -321,7 +321,14 @@ def test_a_deployment_is_one_group(tmp_path):
     assert unit["Service"]["ExecStart"].endswith(" service.py group.toml")
     lines = texts["dockerfile"][0].splitlines()
     assert {line.split()[0] for line in lines} <= {"FROM", "ENV", "COPY", "RUN", "WORKDIR", "CMD"}
-    compose, (service, stateful) = (list(yaml.safe_load_all(text)) for text in texts["yaml"])
+    assert unit["Service"]["Restart"] == "on-failure", "an excluded member joins again"
+    manifests = [texts["ini"][0], *texts["yaml"]]
+    names = ("orders@.service", "compose.yaml", "kubernetes.yaml")
+    folder = ROOT / "examples/deploy"
+    assert manifests == [(folder / name).read_text(encoding="utf-8") for name in names]
+    compose, (service, stateful, budget) = (
+        list(yaml.safe_load_all(text)) for text in texts["yaml"]
+    )
     services = compose[0]["services"].values()
     aliases = [one["networks"]["default"]["aliases"] for one in services]
     assert [[f"{alias}:7000" for alias in own] for own in aliases] == [[x, seed] for x in addresses]
@@ -332,7 +339,27 @@ def test_a_deployment_is_one_group(tmp_path):
     assert f"{service['metadata']['name']}:7000" == seed
     (variable,) = spec["template"]["spec"]["containers"][0]["env"]
     assert variable["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
-    assert service["spec"]["selector"] == spec["template"]["metadata"]["labels"]
+    labels = spec["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"] == spec["selector"]["matchLabels"] == labels
+    # Founders wait for each other, and find each other before they are ready.
+    assert spec["podManagementPolicy"] == "Parallel"
+    assert (service["spec"]["clusterIP"], service["spec"]["publishNotReadyAddresses"]) == (
+        "None",
+        True,
+    )
+    # A rollout waits for the vote of a member, and a member has the time to leave.
+    assert spec["updateStrategy"]["type"] == "RollingUpdate"
+    container = spec["template"]["spec"]["containers"][0]
+    assert (
+        f"http://{configs[0].metrics}/health" in container["readinessProbe"]["exec"]["command"][2]
+    )
+    assert "lifecycle" not in container
+    grace_s = spec["template"]["spec"]["terminationGracePeriodSeconds"]
+    stops_s = [int(one["stop_grace_period"].removesuffix("s")) for one in services]
+    least_s = min(grace_s, int(unit["Service"]["TimeoutStopSec"]), *stops_s)
+    assert least_s > configs[0].drain_s + configs[0].linger_s
+    assert budget["kind"] == "PodDisruptionBudget"
+    assert budget["spec"] == {"maxUnavailable": 1, "selector": spec["selector"]}
 
 
 def test_the_scenario_file_of_the_page(tmp_path):

@@ -1,9 +1,13 @@
 """The examples run as they are, in this process: what they need is compiled once."""
 
+import contextlib
+import json
 import os
 import runpy
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -50,9 +54,105 @@ def test_live_chat():
     assert eve == "eve sees: ann: has anybody seen my keys? / bob: on the fridge"
 
 
+class Replica:
+    """A process of the dictionary, under load: unique keys, and one that all write."""
+
+    def __init__(self, name, addresses, life):
+        self.name, self.life = name, life
+        self.acknowledged, self.shown = [], []
+        self.is_ready = self.is_loaded = False
+        line = [sys.executable, "examples/replicated_dictionary.py", "--member", name]
+        line += ["--address", addresses[name]]
+        line += [word for other in addresses.values() for word in ("--seed", other)]
+        self.process = subprocess.Popen(
+            line,
+            env={**os.environ, "PRECEDES_TIER": "interpreted"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.threads = [threading.Thread(target=run) for run in (self.read, self.write)]
+        for thread in self.threads:
+            thread.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            if line == "ready\n":
+                self.is_ready = self.is_loaded = True
+            elif line.startswith("{"):
+                self.shown.append(json.loads(line))
+            elif "=" in line:
+                self.acknowledged.append(line.strip().split("="))
+
+    def write(self):
+        """Write until the load is over, or the process ends."""
+        count = 0
+        with contextlib.suppress(OSError, ValueError):
+            while self.process.poll() is None:
+                if self.is_loaded and count < len(self.acknowledged) + 10:
+                    count += 1
+                    key = "common" if count % 5 == 0 else f"{self.name}.{self.life}.{count}"
+                    self.tell(f"{key}={self.name}{count}")
+                time.sleep(0.001)
+
+    def tell(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def show(self):
+        """The dictionary that it has."""
+        count = len(self.shown)
+        self.tell("?")
+        wait_for(lambda: len(self.shown) > count)
+        return self.shown[-1]
+
+    def stop(self):
+        """A restart as a supervisor does it: SIGTERM, and wait."""
+        self.process.terminate()
+        status = self.process.wait(timeout=60)
+        for thread in self.threads:
+            thread.join()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.stdout.close()
+        return status
+
+
+def wait_for(is_so, limit_s=60.0):
+    """Wait for something in another process."""
+    end_s = time.monotonic() + limit_s
+    while not is_so():
+        assert time.monotonic() < end_s, "it took too long"
+        time.sleep(0.01)
+
+
 @pytest.mark.usefixtures("live")
-def test_replicated_dictionary():
-    assert printed("examples/replicated_dictionary.py") == "3 copies after 120 changes: the same\n"
+def test_a_dictionary_survives_a_rolling_restart_under_load():
+    """Every write that a process has acknowledged is there in the end, at all members."""
+    places = dict(zip("abc", addresses(3), strict=True))
+    members = {name: Replica(name, places, 1) for name in places}
+    ended = []
+    try:
+        wait_for(lambda: all(len(one.acknowledged) > 5 for one in members.values()))
+        for name in places:
+            before = members[name]
+            assert before.stop() == 0
+            ended.append(before)
+            members[name] = Replica(name, places, 2)
+            wait_for(lambda one=members[name]: one.is_ready)
+            wait_for(lambda one=members[name]: len(one.acknowledged) > 5)
+        for one in members.values():
+            one.is_loaded = False
+        wait_for(lambda: len({json.dumps(one.show()) for one in members.values()}) == 1)
+        values = members["a"].show()
+        for one in (*ended, *members.values()):
+            assert len(one.acknowledged) > 5
+            for key, value in one.acknowledged:
+                assert key in values
+                assert key == "common" or values[key] == value
+    finally:
+        statuses = [one.stop() for one in members.values()]
+    assert statuses == [0, 0, 0]
 
 
 @pytest.mark.usefixtures("live")
@@ -67,9 +167,10 @@ def test_a_service_leaves_when_it_is_stopped(tmp_path):
     with members[0], members[1]:
         assert members[1].stdout.readline() == "member 0 is up\n"
         assert members[0].stdout.readline() == "member 1 is up\n"
-        for member in reversed(members):  # half of a group goes on with member 0
+        for member in members:  # the other one goes on
             member.terminate()
             assert member.stdout.read() == "left the group\n"
+            assert member.wait() == 0
 
 
 @pytest.mark.gate
