@@ -1,22 +1,26 @@
 """The benchmark of view changes: `python bench/pause.py [--quick] [--json]`.
 
 Eight processes on loopback broadcast 1000 messages of 100 bytes a second in total, with `vector`
-compiled. In each of 20 groups five members go one after the other, in turns with a graceful leave
-(SIGTERM) and a crash (kill -9), so that a quorum of each view remains: 50 changes of each kind.
-Every member writes the time of each delivery to a file, which survives its crash.
+compiled. In each of 25 groups two members join, two leave (SIGTERM) and two crash (kill -9), one
+after the other: 50 changes of each kind. Every member writes the time of each delivery to a file,
+which survives its crash.
 
-The pause at a change is the longest time without a delivery at a surviving member, between the
-signal and the end of the change's share of the run; one sample for each change and survivor. A
-crash is detected when the first survivor suspects the member: `after detection` has only the part
-of each gap behind that moment. `usual` is the longest gap in as much time without a change.
+The pause at a change is the longest time without a delivery at a member that was there before and
+stays, between the start of the process, or the signal, and the end of the change's share of the
+run; one sample for each change and such a member. A join is two changes of the view: admission,
+and the vote. A crash is detected when the first survivor suspects the member: `after detection` has
+only the part of each gap behind that moment. `usual` is the longest gap in as much time without a
+change.
 
-Exit status 1 if the p99 of a leave is not below 300 ms, or if a survivor did not change its view.
+Exit status 1 if the p99 of a leave or a join is not below 300 ms, or if a member did not change its
+view in time.
 """
 
 import asyncio
 import logging
 import os
 import random
+import select
 import signal
 import struct
 import sys
@@ -33,16 +37,17 @@ from live_peers import new_loop
 MEMBERS = 8
 PAYLOAD_BYTES = 100
 RATE = 1000.0
-GROUPS = 20
-CHANGES = 5
-KINDS = ("leave", "crash")
-WINDOW_S = {"leave": 1.5, "crash": 2.5, "usual": 1.5}
-LEAVE_P99_MS = 300.0
+GROUPS = 25
+CHANGES = ("join", "leave", "join", "crash", "leave", "crash")
+KINDS = ("join", "leave", "crash")
+WINDOW_S = {"join": 3.0, "leave": 1.5, "crash": 2.5, "usual": 1.5}
+P99_MS = 300.0
+START_S = 30.0
 
 ROW = struct.Struct("<qq")  # what, when
 DELIVERED = -1
 SUSPECTED = 1000  # and the member
-CHANGED = 2000  # and the member that is out of the view
+CHANGED = 2000  # and the member that is in the view from then on, or is not any more
 
 
 class Rows:
@@ -69,17 +74,17 @@ class Suspicions(logging.Handler):
             self.rows.add(SUSPECTED + int(str(record.args[-1]).split()[-1]))
 
 
-async def live(config, listener, rows, ready):
+async def live(config, listener, rows, ready, state):
     """One member, until SIGTERM."""
     from precedes.live import Group
 
     leaving = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leaving.set)
-    group = Group.open(config, listener=listener)
+    group = Group.open(config, listener=listener, state=state)
     group.on_message(lambda message: rows.add(DELIVERED))
 
     async def send():
-        rng, payload = random.Random(config.position), bytes(PAYLOAD_BYTES)
+        rng, payload = random.Random(group.member), bytes(PAYLOAD_BYTES)
         due_s = time.monotonic()
         while True:
             due_s += rng.expovariate(RATE / len(group.view))
@@ -88,7 +93,7 @@ async def live(config, listener, rows, ready):
 
     async def watch():
         async for event in group.events():
-            if event.kind in ("left", "excluded"):
+            if event.kind in ("joined", "left", "excluded"):
                 rows.add(CHANGED + event.member)
 
     async with group:
@@ -99,14 +104,13 @@ async def live(config, listener, rows, ready):
             task.cancel()
 
 
-def fork(config, listeners, path, ready):
-    """Start a member; its process id."""
+def fork(config, listener, listeners, path, ready, *, state=None):
+    """Start a member; its process id. Its name is its number."""
     process = os.fork()
     if process:
         return process
     try:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-        listener = listeners[config.position]
         for other in listeners:
             if other is not listener:
                 other.close()
@@ -115,11 +119,19 @@ def fork(config, listeners, path, ready):
         log.setLevel(logging.INFO)
         log.propagate = False
         log.addHandler(Suspicions(rows))
-        asyncio.Runner(loop_factory=new_loop).run(live(config, listener, rows, ready))
+        asyncio.Runner(loop_factory=new_loop).run(live(config, listener, rows, ready, state))
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(0)
+
+
+def await_ready(is_ready, count):
+    """Wait until this many members are in the group."""
+    while count > 0:
+        if not select.select([is_ready], [], [], START_S)[0]:
+            sys.exit("a member did not get into the group")
+        count -= len(os.read(is_ready, count))
 
 
 @dataclass
@@ -139,40 +151,52 @@ def run_group(number, samples):
     from precedes.live.net.links import listen_on_loopback
 
     rng = random.Random(number)
-    listeners = [listen_on_loopback() for _ in range(MEMBERS)]
+    most = MEMBERS + CHANGES.count("join")
+    listeners = [listen_on_loopback() for _ in range(most)]
     addresses = tuple("{}:{}".format(*sock.getsockname()) for sock in listeners)
+    common = {"name": "pause", "tier": "compiled", "linger_s": 0.2}
     configs = [
-        Config(member=i, addresses=addresses, name="pause", tier="compiled", linger_s=0.2)
-        for i in range(MEMBERS)
-    ]
+        Config(
+            member=i, founders=tuple(map(str, range(MEMBERS))), address=addresses[i],
+            seeds=addresses[:MEMBERS], **common,
+        )
+        for i in range(most)
+    ]  # fmt: skip
     Node(configs[0].settings()).prepare()  # its machine code is shared with forked processes
     is_ready, ready = os.pipe()
     with tempfile.TemporaryDirectory() as directory:
-        paths = [Path(directory) / str(i) for i in range(MEMBERS)]
-        members = {i: fork(configs[i], listeners, paths[i], ready) for i in range(MEMBERS)}
-        for sock in listeners:
+        paths = [Path(directory) / str(i) for i in range(most)]
+        for path in paths:
+            path.touch()
+        members = {
+            i: fork(configs[i], listeners[i], listeners, paths[i], ready) for i in range(MEMBERS)
+        }
+        for sock in listeners[:MEMBERS]:
             sock.close()  # nobody listens at the address of a member that has ended
         alive = set(members)
         spans = []  # kind, from when, members that stay, who goes
         try:
-            os.close(ready)
-            got = 0
-            while got < MEMBERS:
-                if not (data := os.read(is_ready, MEMBERS)):
-                    sys.exit("a member ended before the group was founded")
-                got += len(data)
+            await_ready(is_ready, MEMBERS)
             time.sleep(1.0)
             spans.append(("usual", time.monotonic_ns(), set(alive), None))
             time.sleep(WINDOW_S["usual"])
-            for change in range(CHANGES):
-                kind = KINDS[(number + change) % 2]
-                victim = rng.choice(sorted(alive))
-                alive.discard(victim)
-                spans.append((kind, time.monotonic_ns(), set(alive), victim))
-                os.kill(members[victim], signal.SIGTERM if kind == "leave" else signal.SIGKILL)
+            for kind in CHANGES:
+                if kind == "join":
+                    who = len(members)
+                    spans.append((kind, time.monotonic_ns(), set(alive), who))
+                    members[who] = fork(configs[who], listeners[who], listeners, paths[who], ready)
+                    alive.add(who)
+                else:
+                    who = rng.choice(sorted(alive))
+                    alive.discard(who)
+                    spans.append((kind, time.monotonic_ns(), set(alive), who))
+                    os.kill(members[who], signal.SIGTERM if kind == "leave" else signal.SIGKILL)
                 time.sleep(WINDOW_S[kind])
         finally:
             os.close(is_ready)
+            os.close(ready)
+            for sock in listeners[MEMBERS:]:
+                sock.close()
             for process in members.values():
                 os.kill(process, signal.SIGKILL)
             for process in members.values():
@@ -240,20 +264,20 @@ def show(report):
         cells = "".join(f"{row[key]:>10.1f}" for key in ("p50_ms", "p99_ms", "max_ms"))
         print(f"{name:<24}{row['samples']:>10}{cells}")
     verdict = "holds" if holds(report) else "DOES NOT HOLD"
-    print(f"\np99 of a leave below {LEAVE_P99_MS:g} ms: {verdict}; late changes: {report['late']}")
+    print(f"\np99 of leave and join below {P99_MS:g} ms: {verdict}; late changes: {report['late']}")
 
 
 def ratios(report):
     """Pauses as a share of what is promised."""
     rows = report["rows"]
-    names = ("leave", "crash, after detection")
-    return {f"{name} p99 / {LEAVE_P99_MS:g} ms": rows[name]["p99_ms"] / LEAVE_P99_MS
-            for name in names}  # fmt: skip
+    names = ("join", "leave", "crash, after detection")
+    return {f"{name} p99 / {P99_MS:g} ms": rows[name]["p99_ms"] / P99_MS for name in names}
 
 
 def holds(report):
     """Return whether the promise is kept."""
-    return report["rows"]["leave"]["p99_ms"] < LEAVE_P99_MS and not report["late"]
+    rows = report["rows"]
+    return all(rows[kind]["p99_ms"] < P99_MS for kind in ("leave", "join")) and not report["late"]
 
 
 if __name__ == "__main__":
