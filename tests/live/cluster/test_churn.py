@@ -87,9 +87,14 @@ def test_schedules_of_churn():
             assert {fault["kind"] for fault in found["faults"]} >= set(MAJOR)
 
 
-@pytest.mark.gate
-@pytest.mark.parametrize("seed", range(4, 16))
-def test_a_dozen_schedules_of_churn(seed):
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *(pytest.param(seed, marks=pytest.mark.gate) for seed in range(4, 16)),
+        *(pytest.param(seed, marks=pytest.mark.swarm) for seed in range(16, 216)),
+    ],
+)
+def test_more_schedules_of_churn(seed):
     protocol = ("vector", "vcube", "hashed")[seed % 3]
     (found,) = clusters([{**CHURN, "members": 5, "churn": seed, "protocol": protocol}])
     judge(found)
