@@ -261,7 +261,7 @@ class Stubborn(Book):
         return chunks()
 
 
-async def test_another_member_is_asked_when_a_transfer_breaks():
+async def test_another_member_is_asked_when_a_transfer_breaks(caplog):
     """Chunks of the broken one are forgotten."""
     async with Town() as town:
         books = [Stubborn() for _ in town.groups]
@@ -270,6 +270,8 @@ async def test_another_member_is_asked_when_a_transfer_breaks():
         await load(town.groups[2], 3)
         assert names_of(await town.join("dan")) == [[2, 1], [2, 2], [2, 3]]
         assert all(book.has_broken for book in books), "each was asked"
+        assert caplog.messages.count("a transfer of the state failed") == 3
+        assert [group._driver._sending for group in town.groups[:3]] == [0, 0, 0]
         await close(town.groups)
 
 

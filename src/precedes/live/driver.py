@@ -15,7 +15,7 @@ import socket
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, assert_never
 
 from precedes import __version__
@@ -877,7 +877,7 @@ class Driver:
         self._wake()
         self.schedule()
 
-    def state_for(self, life: bytes, first_epoch: int) -> AsyncIterator[bytes] | None:
+    def state_for(self, life: bytes, first_epoch: int) -> AsyncGenerator[bytes, None] | None:
         """Return frames of the group's state for a learner; None if it cannot get it here."""
         state = self.state
         is_able = state is not None and self.error is None and self._sending < SENT_MAX
@@ -893,11 +893,12 @@ class Driver:
             return None
         return self._send_state(frames_of(label, dump))
 
-    async def _send_state(self, frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _send_state(self, frames: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         self._sending += 1
         try:
-            async for frame in frames:
-                yield frame
+            async with contextlib.aclosing(frames):
+                async for frame in frames:
+                    yield frame
         finally:
             self._sending -= 1
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from typing import Final, Protocol
 
 from precedes.errors import PeerError, UserError
@@ -88,7 +88,7 @@ def pieces(state: bytes | Iterable[bytes]) -> Iterator[bytes]:
             yield bytes(view[first : first + CHUNK_BYTES])
 
 
-async def frames_of(label: Label, state: bytes | Iterable[bytes]) -> AsyncIterator[bytes]:
+async def frames_of(label: Label, state: bytes | Iterable[bytes]) -> AsyncGenerator[bytes, None]:
     """Frames of a state; the loop takes a turn after each."""
     yield wire.frame(wire.STATE, 0, 0, encode_label(label))
     number = 0

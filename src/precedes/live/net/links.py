@@ -23,7 +23,7 @@ import random
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
@@ -130,7 +130,7 @@ class Owner(Protocol):
     def on_leaving(self, peer: int) -> None:
         """A member ends; what it has sent before has arrived."""
 
-    def state_for(self, life: bytes, first_epoch: int) -> AsyncIterator[bytes] | None:
+    def state_for(self, life: bytes, first_epoch: int) -> AsyncGenerator[bytes, None] | None:
         """Return frames of the group's state for a learner; None if it cannot get it here."""
 
     def on_peer_error(self, peer: int | None, error: PeerError, where: str) -> None:
@@ -742,11 +742,16 @@ class Links:
         connection.write(self.hello(peer).encode())
 
         async def give() -> None:
-            async for frame in frames:
-                await connection.writable.wait()
-                if connection.transport is None or connection.transport.is_closing():
-                    return
-                connection.write(frame)
+            try:
+                async with contextlib.aclosing(frames):
+                    async for frame in frames:
+                        await connection.writable.wait()
+                        if connection.transport is None or connection.transport.is_closing():
+                            return
+                        connection.write(frame)
+            except Exception:  # of the application's iterator; the receiver asks another member
+                log.exception("a transfer of the state failed")
+                return
             # The receiver closes: what is in buffers here would be cut off after ``CLOSE_S``.
             await asyncio.wait([connection.closed], timeout=LAST_FRAMES_S)
 
