@@ -91,9 +91,9 @@ async def member(config: Config) -> list[bytes]:
     got: list[bytes] = []
     async with Group.open(config) as group:
         watcher = asyncio.create_task(follow(group, events))
-        name: tuple[int, int] = await group.broadcast(b"one of %d" % config.position)
+        name: tuple[int, int] = await group.broadcast(b"one of %d" % group.member)
         with contextlib.suppress(WouldBlock):
-            group.broadcast_nowait(bytearray(b"two of %d" % config.position))
+            group.broadcast_nowait(bytearray(b"two of %d" % group.member))
         await group.finish()
         batch: Batch
         async for batch in group.batches():
@@ -102,7 +102,7 @@ async def member(config: Config) -> list[bytes]:
             got += [bytes(message.payload) for message in batch]
         counts: dict[str, int] = group.counts()
         assert counts
-        assert name[0] == config.position
+        assert name[0] == group.member
     watcher.cancel()
     with contextlib.suppress(GroupClosed):
         group.broadcast_nowait(b"too late")
